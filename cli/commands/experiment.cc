@@ -24,13 +24,16 @@ absl::StatusOr<BestTrials> BestOf(HeadClient& client, const Json& experiment, si
 absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
   Json fields = experiment;
-  for (const char* key : {"spec", "rungs", "best"}) fields.Erase(key);
+  for (const char* key : {"spec", "rungs", "best", "population"}) fields.Erase(key);
   if (const Json* warnings = fields.Find("warnings"); warnings && warnings->array().empty())
     fields.Erase("warnings");
   std::fputs(RenderDetails(fields).c_str(), stdout);
   if (const Json* rungs = experiment.Find("rungs"))
     if (std::string text = RenderRungs(*rungs); !text.empty())
       std::printf("\nearly stopping by rung\n%s", text.c_str());
+  if (const Json* population = experiment.Find("population"))
+    if (std::string text = RenderPopulation(*population); !text.empty())
+      std::printf("\nthe population\n%s", text.c_str());
   if (std::string text = best.Render(experiment.GetString("metric")); !text.empty())
     std::printf("\nthe best trials\n%s", text.c_str());
   return absl::OkStatus();

@@ -117,4 +117,14 @@ std::string RenderRungs(const Json& rungs) {
   return table.Render();
 }
 
+std::string RenderPopulation(const Json& population) {
+  if (!population.is_array() || population.array().empty()) return "";
+  Table table({"TRIAL", "VALUE", "COMPARED AT", "CLONES", "CLONED FROM"});
+  for (const Json& member : population.array())
+    table.Add({CellText(member.Find("trial")), CellText(member.Find("score")),
+               CellText(member.Find("compared_at")), CellText(member.Find("clones")),
+               CellText(member.Find("cloned_from"))});
+  return table.Render();
+}
+
 }  // namespace rt

@@ -41,4 +41,8 @@ class BestTrials {
 // none.
 std::string RenderRungs(const Json& rungs);
 
+// Of population based training: each trial's newest compared value, and whose checkpoint it took
+// last, as a table; empty when there is no population.
+std::string RenderPopulation(const Json& population);
+
 }  // namespace rt

@@ -4,6 +4,9 @@
 #include "common/decide/asha.h"
 #include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
+#include "common/decide/hyperband.h"
+#include "common/decide/median.h"
+#include "common/decide/pbt.h"
 #include "common/search/auto_search.h"
 #include "common/search/basic.h"
 #include "common/search/cma_search.h"
@@ -21,9 +24,7 @@ const std::vector<const Searcher*>& Searchers() {
 
 const std::vector<const Scheduler*>& Schedulers() {
   static const std::vector<const Scheduler*> all = {
-      &Fifo(),
-      &Asha(),
-      &AshaPromotion(),
+      &Fifo(), &Asha(), &AshaPromotion(), &HyperBand(), &MedianStopping(), &Pbt(),
   };
   return all;
 }

@@ -47,6 +47,8 @@ inline constexpr size_t kVariablesMax = 1'000;
 inline constexpr size_t kPointsMax = 10'000;
 // Rungs of one bracket: a factor barely above 1 would make them without end.
 inline constexpr size_t kRungsMax = 4'096;
+// Brackets of one search. Each begins a rung later than the one before.
+inline constexpr uint32_t kBracketsMax = 64;
 // Configurations in one Answered record: a driver reads it whole, in one message. More become
 // several records.
 inline constexpr size_t kAnswerBytesMax = 1u << 20;
@@ -103,6 +105,11 @@ inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 // Certificates whose text was read already; above it the memory of them starts again.
 inline constexpr size_t kKnownPeersMax = 4'096;
 
+// Points of a trial's curve, for schedulers that compare running means: 6 KiB for each trial. Of a
+// trial with more rows, means are as of the next earlier point.
+inline constexpr size_t kCurvePointsMax = 256;
+// Clones that the state keeps of each trial: enough for its lineage. The journal has all of them.
+inline constexpr size_t kClonesKept = 64;
 // Trials created ahead of the resources, per experiment: enough to show what is coming.
 inline constexpr size_t kPendingTrialsMax = 1'024;
 // Trials created by one Step, so that one input stays short.

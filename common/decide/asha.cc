@@ -1,5 +1,6 @@
 #include "common/decide/asha.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/status.h"
@@ -36,10 +37,11 @@ Json WholeOrNumber(double value) {
   return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
-// The rungs of one bracket in which `left` trials begin: how many would reach each, when of those
-// that come to a rung one in `reduction_factor` continues. `work` grows by what they would train.
+// The rungs of one bracket in which `left` trials begin: how many would reach each, when as many of
+// those that come to a rung continue as `continuing` says. `work` grows by what they would train.
+template <class Continuing>
 Json PlannedRungs(const RungLadder& ladder, int bracket, bool is_bounded, double left,
-                  double& work) {
+                  const Continuing& continuing, double& work) {
   Json rungs = Json::MakeArray();
   double before = 0;
   for (double milestone : MilestonesOf(ladder, bracket)) {
@@ -48,7 +50,7 @@ Json PlannedRungs(const RungLadder& ladder, int bracket, bool is_bounded, double
          {"trials", is_bounded ? WholeOrNumber(std::ceil(left)) : Json()}}));
     work += left * (milestone - before);
     before = milestone;
-    left /= ladder.reduction_factor;
+    left = continuing(left);
   }
   work += left * std::max(0.0, ladder.max_t - before);
   return rungs;
@@ -117,7 +119,7 @@ AlgorithmTable RungTable(std::string name, std::string meaning) {
                        .meaning = "The number of brackets; each begins one rung later than the one "
                                   "before",
                        .lower = 1,
-                       .upper = 64},
+                       .upper = limits::kBracketsMax},
                       {.name = "stop_last_trials",
                        .type = Type::kFlag,
                        .default_value = defaults.stop_last_trials,
@@ -170,7 +172,10 @@ SchedulePlan RungScheduler::PlanOf(const ExperimentSpec& spec,
   for (int bracket = 0; bracket < asha.brackets; ++bracket) {
     const double share = shares[static_cast<size_t>(bracket)] / sum;
     const double begin = share * static_cast<double>(trials.value_or(0));
-    Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, work);
+    const auto continuing = [&](double left) {
+      return ContinuingOf(left, asha.ladder.reduction_factor);
+    };
+    Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, continuing, work);
     plan.brackets.Append(
         Json::MakeObject({{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
   }
@@ -215,6 +220,15 @@ std::optional<double> AshaMilestone(const std::vector<double>& milestones, doubl
     if (t >= milestones[i] && !recorded.contains(milestones[i])) return milestones[i];
   }
   return std::nullopt;
+}
+
+std::optional<double> NewestMilestone(const ScheduledTrial& trial, double t) {
+  const std::vector<double>& all = trial.limits.milestones;
+  const auto beyond = std::upper_bound(all.begin(), all.end(), t);
+  if (beyond == all.begin()) return std::nullopt;
+  const double reached = *(beyond - 1);
+  if (!trial.recorded.empty() && *trial.recorded.rbegin() >= reached) return std::nullopt;
+  return reached;
 }
 
 bool AshaStops(double reduction_factor, Mode mode, const std::vector<double>& values,

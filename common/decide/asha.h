@@ -39,6 +39,8 @@ class RungScheduler : public Scheduler {
  protected:
   // The milestone at which a row at time `t` is recorded.
   virtual std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const = 0;
+  // For the plan: how many of `trials` that come to a rung continue from it.
+  virtual double ContinuingOf(double trials, double factor) const { return trials / factor; }
   static double ReductionFactor(const ExperimentSpec& spec);
 };
 
@@ -52,6 +54,9 @@ uint32_t AshaBracket(const AshaOptions& options, Rng& rng);
 // that is not in `recorded`. One per report.
 std::optional<double> AshaMilestone(const std::vector<double>& milestones, double t,
                                     const std::set<double>& recorded);
+
+// The highest milestone that t has reached; none when the trial was recorded there or beyond.
+std::optional<double> NewestMilestone(const ScheduledTrial& trial, double t);
 
 // Whether a trial with `value` stops at a rung, before its own value is inserted: strictly worse
 // than the (1 - 1/rf) percentile (linear interpolation) of `values`, ascending and without NaN. An

@@ -80,12 +80,13 @@ class AshaPromotionScheduler final : public RungScheduler {
  protected:
   // The highest rung that it has reached, once.
   std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const override {
-    const std::vector<double>& all = trial.limits.milestones;
-    const auto beyond = std::upper_bound(all.begin(), all.end(), t);
-    if (beyond == all.begin()) return std::nullopt;
-    const double reached = *(beyond - 1);
-    if (!trial.recorded.empty() && *trial.recorded.rbegin() >= reached) return std::nullopt;
-    return reached;
+    return NewestMilestone(trial, t);
+  }
+
+  // At the end of the search the best one continues in any case.
+  double ContinuingOf(double trials, double factor) const override {
+    if (trials < 1) return trials / factor;
+    return std::max(1.0, std::floor(trials / factor));
   }
 
  private:

@@ -1,7 +1,7 @@
-// A scheduler: it ends trials early, or pauses them. The registry (common/algorithms) lists them;
-// docs/checklists.md says how to add one. One constant object per algorithm and version, without
-// state of its own: what it decides is a function of its arguments alone, and what it remembers of
-// a search are the rungs that the head keeps for it. Pure.
+// A scheduler: it ends trials early, pauses or clones them. The registry (common/algorithms) lists
+// them; docs/checklists.md says how to add one. One constant object per algorithm and version,
+// without state of its own: what it decides is a function of its arguments alone, and what it
+// remembers of a search are the rungs that the head keeps for it. Pure.
 //
 // The head asks in this order: the bracket of a new trial; for each row of rank 0 OnRow; if that
 // names a milestone, AtMilestone, before the trial's own value is recorded there, and Review after
@@ -15,7 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
+#include "common/spec/curve.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/space.h"
 
 namespace rt {
 
@@ -38,6 +41,8 @@ struct RowVerdict {
   double value = 0;
 };
 
+struct SearchReview;
+
 // The values recorded at a milestone of a bracket before the one that is decided now.
 struct RungValues {
   uint32_t bracket = 0;
@@ -45,6 +50,9 @@ struct RungValues {
   const std::vector<double>& values;  // Ascending, without NaN.
   uint64_t recorded = 0;              // NaNs included.
   bool may_save = true;  // False: the trial has no checkpoint, and trials of its search save none.
+  bool others_wait = true;               // As in SearchReview.
+  uint32_t trial = 0;                    // Whose value is decided.
+  const SearchReview* review = nullptr;  // Only for a scheduler that compares brackets.
 };
 
 // The trials that were recorded at a rung, in that order.
@@ -64,20 +72,52 @@ struct PausedTrial {
   double milestone = 0;
   bool is_unsaved = false;  // It was suspended and has no checkpoint: it would begin again.
 };
-// What a scheduler looks at to resume paused trials.
+// A bracket with a trial that is paused or decided, of a scheduler that compares brackets as a
+// whole.
+struct BracketState {
+  uint32_t number = 0;
+  uint64_t created = 0;  // Trials, over or not.
+  uint64_t open = 0;     // Trials that are neither over nor stopping, nor paused by the scheduler.
+};
+// A trial that is not over, of a scheduler that clones trials.
+struct PopulationMember {
+  uint32_t number = 0;
+  double score = 0;                     // At the newest milestone; NaN: it was recorded at none.
+  size_t comparisons = 0;               // How often it was recorded at one.
+  uint64_t checkpoint = 0;              // The newest that the store has; 0: none.
+  const std::string* params = nullptr;  // JSON.
+};
+// What a scheduler looks at to resume, stop or clone trials.
 struct SearchReview {
   std::vector<RungMembers> rungs;   // Those at which a trial is paused.
   std::vector<PausedTrial> paused;  // By number.
   bool is_idle = false;             // No trial runs or waits for nodes, and the search has no more.
   bool has_completed = false;       // A trial of the search was COMPLETED.
+  bool others_come = false;         // The search may create more trials.
+  bool others_wait = false;         // Or trials that are not paused wait for nodes.
+  // Only for a scheduler that compares brackets.
+  std::vector<BracketState> brackets;  // By number.
+  std::optional<PausedTrial> arrived;  // Has just been recorded at a milestone, and is not paused.
+  // Only for a scheduler that clones trials.
+  std::optional<uint32_t> recorded;  // The trial that has just been recorded at a milestone.
+  std::vector<PopulationMember> population;
+  uint64_t seed = 0;                                       // Of the experiment.
+  Json (*draw)(const Domain& domain, Rng& rng) = nullptr;  // A value of the domain.
 };
 struct ReviewStop {
   uint32_t trial = 0;
   std::string reason;
 };
+struct ReviewClone {
+  uint32_t trial = 0;
+  uint32_t from = 0;
+  uint64_t checkpoint = 0;
+  Json params;
+};
 struct ReviewVerdict {
   std::vector<uint32_t> resumed;  // Those that should run first come first.
   std::vector<ReviewStop> stopped;
+  std::vector<ReviewClone> clones;
 };
 
 // What the trial's own side must know to report and to end exactly where the scheduler decides.
@@ -94,6 +134,9 @@ struct ScheduledTrial {
   uint32_t bracket = 0;
   const std::set<double>& recorded;  // The milestones at which it was recorded before.
   const TrialLimits& limits;         // What LimitsOf says of its bracket.
+  // Only where CurvesFrom asks for curves.
+  std::optional<double> best = {};  // Of its values, that of the row included.
+  std::vector<const std::vector<CurvePoint>*> others = {};  // The curves of the other trials.
 };
 
 // How a search would go, for `rt plan`.
@@ -114,10 +157,14 @@ class Scheduler {
   virtual uint32_t BracketOf(const ExperimentSpec&, uint64_t /*seed*/, uint64_t /*number*/) const {
     return 0;
   }
-  // Brackets are numbered from 0 to this number, exclusive.
+  // LimitsOf is asked for the brackets from 0 to this number, exclusive, and begins again with 0
+  // for those beyond.
   virtual uint32_t BracketCount(const ExperimentSpec&) const { return 1; }
   // Asked once for each bracket of an experiment.
   virtual TrialLimits LimitsOf(const ExperimentSpec&, uint32_t /*bracket*/) const { return {}; }
+  // From this time on, in units of the time attribute, the head keeps the running mean of each
+  // trial's metric, and shows those of the other trials to OnRow; null: it does not.
+  virtual std::optional<double> CurvesFrom(const ExperimentSpec&) const { return std::nullopt; }
   virtual RowVerdict OnRow(const ExperimentSpec&, const ScheduledTrial&, const RowView&) const {
     return {};
   }
@@ -136,7 +183,11 @@ class Scheduler {
   // Whether Review is to be asked: after each row that was recorded at a rung, after the end of
   // each attempt, and when nothing else of the search can run.
   virtual bool reviews_trials() const { return false; }
-  // Resumes or stops trials that this scheduler has paused.
+  // Whether Review is told of brackets as a whole.
+  virtual bool compares_brackets() const { return false; }
+  // Whether Review may clone trials: it is told of the population.
+  virtual bool clones_trials() const { return false; }
+  // Resumes or stops trials that this scheduler has paused, or clones trials.
   virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }
   virtual SchedulePlan PlanOf(const ExperimentSpec&, std::optional<uint64_t> /*trials*/) const {
     return {};

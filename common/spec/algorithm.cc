@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/space.h"
 
 namespace rt {
 namespace {
@@ -25,6 +26,7 @@ const char* NameOfType(Type type) {
     case Type::kFlag: return "flag";
     case Type::kMetricName: return "metric name";
     case Type::kPoints: return "points";
+    case Type::kMutations: return "mutations";
   }
   return "";
 }
@@ -56,6 +58,29 @@ std::string PointsProblem(const Json& value) {
   return "";
 }
 
+// `path` is that of the parameter: "/net/lr".
+std::string MutationsProblem(const Json& value, const std::string& path) {
+  if (!value.is_object()) return "must be a map of parameters";
+  for (const auto& [name, mutation] : value.object()) {
+    const std::string where = "the parameter '" + EscapeControl((path + "/" + name).substr(1));
+    if (mutation.is_array()) {
+      if (mutation.array().empty()) return where + "' has an empty list";
+      continue;
+    }
+    if (!mutation.is_object()) return where + "' must have a list of values, or a domain";
+    const absl::StatusOr<Space> space = ParseSpace(Json::MakeObject({{name, mutation}}), "");
+    if (!space.ok()) return where + "': " + MessageOf(space.status());
+    const auto& variables = space->variables;
+    const bool is_domain = variables.size() == 1 && variables.front().path.size() == 1;
+    if (is_domain && variables.front().domain.kind == Domain::Kind::kGrid)
+      return where + "' must not have a grid";
+    if (is_domain) continue;
+    if (std::string inner = MutationsProblem(mutation, path + "/" + name); !inner.empty())
+      return inner;
+  }
+  return "";
+}
+
 std::string ProblemOf(const AlgorithmOption& option, const Json& value) {
   switch (option.type) {
     case Type::kNumber:
@@ -65,6 +90,7 @@ std::string ProblemOf(const AlgorithmOption& option, const Json& value) {
       if (value.is_string() && !value.AsString().empty()) return "";
       return "must be the name of a reported value";
     case Type::kPoints: return PointsProblem(value);
+    case Type::kMutations: return MutationsProblem(value, "");
   }
   return "";
 }

@@ -28,6 +28,7 @@ struct AlgorithmOption {
     kFlag,
     kMetricName,  // The name of a value that rows report.
     kPoints,      // Configurations that the first samples take as they are; it is called "points".
+    kMutations,   // For each parameter, or map of parameters, its values in order or its domain.
   };
   std::string name;
   Type type = Type::kNumber;

@@ -96,6 +96,9 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   return argv;
 }
 
+// The scheduler that changes configurations: a trial's results are not those of what was proposed.
+constexpr std::string_view kChangesParams = "pbt";
+
 absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   RT_ASSIGN_OR_RETURN(spec.search, ParseAlgorithm(AlgorithmKind::kSearch, json.Find("search")));
   RT_ASSIGN_OR_RETURN(spec.scheduler,
@@ -105,6 +108,13 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
     if (FindTable(kind, one->name)->needs_metric && spec.metric.empty())
       return SpecError(KeyOf(kind), one->name + " compares trials by a metric",
                        "add metric: NAME and mode: max or min");
+  if (spec.scheduler.name == kChangesParams && spec.search.name != "basic")
+    return SpecError("scheduler",
+                     std::string(kChangesParams) +
+                         " changes the configurations of its trials itself, so that "
+                         "search '" +
+                         spec.search.name + "' would learn nothing",
+                     "leave search out");
   const auto check_space = FindTable(AlgorithmKind::kSearch, spec.search.name)->check_space;
   return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }

@@ -21,6 +21,7 @@ absl::Status AnswerChecker::See(const Record& record) {
   absl::Status verdict;
   if (const auto* rung = std::get_if<event::RungRecorded>(&record.event)) {
     verdict = CheckRung(*rung);
+    last_recorded_[rung->trial.experiment] = rung->trial.number;
   } else if (const auto* answer = std::get_if<event::Answered>(&record.event)) {
     if (answer->session == 0) verdict = CheckAnswer(*answer);
     ++answers_;
@@ -58,7 +59,9 @@ TrialVerdict AnswerChecker::VerdictOfRow(TrialId id) const {
   const absl::StatusOr<Json> parsed = Json::Parse(trial.last.metrics);
   const Json metrics = parsed.ok() ? *parsed : Json::MakeObject();
   const RowView view{metrics, trial.last.iteration, trial.last.time_total_s};
-  RowVerdict row = OnRow(world_, trial, view);
+  const std::optional<double> best =
+      trial.has_best ? std::optional<double>(trial.best) : std::nullopt;
+  RowVerdict row = OnRow(world_, trial, view, best);
   if (row.verdict.action != TrialVerdict::Action::kContinue) return std::move(row.verdict);
   const auto rung = at_rung_.find(id);
   return rung == at_rung_.end() ? TrialVerdict{} : rung->second;
@@ -119,8 +122,15 @@ void AnswerChecker::NoteAnswer(const event::Answered& answer) {
   NoteResults(answer.experiment);
 }
 
+std::optional<uint32_t> AnswerChecker::LastRecorded(ExperimentId id) const {
+  const auto last = last_recorded_.find(id);
+  return last == last_recorded_.end() ? std::nullopt : std::optional(last->second);
+}
+
 absl::Status AnswerChecker::CheckAnswer(const event::Answered& answer) const {
-  if (Recompute(answer) == answer || ReviewOf(world_, answer.experiment) == answer)
+  if (Recompute(answer) == answer) return absl::OkStatus();
+  const ExperimentId id = answer.experiment;
+  if (ReviewOf(world_, id, {}) == answer || ReviewOf(world_, id, LastRecorded(id)) == answer)
     return absl::OkStatus();
   return Differs(world_.state.seq + 1, "'" + answer.algorithm + "' gave an answer for experiment " +
                                            std::to_string(answer.experiment.value));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,11 +31,13 @@ class AnswerChecker {
   event::Answered OfModel(const event::Answered& answer) const;
   void NoteResults(ExperimentId id);
   void NoteAnswer(const event::Answered& answer);
+  std::optional<uint32_t> LastRecorded(ExperimentId id) const;
   TrialVerdict VerdictOfRow(TrialId id) const;
 
   World world_;
   std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
   std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
+  std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.
   // Of experiments with a model: what was known after each record since its last answer.
   std::map<ExperimentId, std::map<uint64_t, std::vector<TrialResult>>> results_;
   uint64_t answers_ = 0;

@@ -1,10 +1,13 @@
 #include "head/core/answers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <map>
 #include <vector>
 
 #include "common/base/limits.h"
+#include "common/search/basic.h"
 
 namespace rt {
 namespace {
@@ -22,7 +25,7 @@ bool IsEmpty(const World& world, const event::Answered& answer) {
                       answer.observed_through >
                           world.state.experiments.at(answer.experiment).answered_seq;
   return !is_new && answer.created.empty() && answer.stopped.empty() && answer.paused.empty() &&
-         answer.resumed.empty() && !answer.finished;
+         answer.resumed.empty() && answer.cloned.empty() && !answer.finished;
 }
 
 // What is said of the trials from `first` on.
@@ -73,6 +76,45 @@ const Rung* FindRung(const Experiment& experiment, uint32_t bracket, double mile
   return nullptr;
 }
 
+// Fills in the value at the newest milestone at which each member was recorded.
+void FillScores(const Experiment& experiment, std::vector<PopulationMember>& population) {
+  std::map<uint32_t, PopulationMember*> open;
+  for (PopulationMember& member : population)
+    if (member.comparisons > 0) open[member.number] = &member;
+  // The newest rungs are the last.
+  for (auto rung = experiment.rungs.rbegin(); rung != experiment.rungs.rend(); ++rung) {
+    if (open.empty()) return;
+    for (const RungEntry& entry : rung->entries) {
+      const auto member = open.find(entry.trial);
+      if (member == open.end()) continue;
+      if (*experiment.trials[entry.trial].milestones.rbegin() != rung->milestone) continue;
+      member->second->score = entry.value;
+      open.erase(member);
+    }
+  }
+}
+
+// Other trials take checkpoints from the store: those with replicas only may be lost before.
+uint64_t NewestStored(const Runs& runs) {
+  for (auto one = runs.checkpoints.rbegin(); one != runs.checkpoints.rend(); ++one)
+    if (one->is_stored()) return one->id;
+  return 0;
+}
+
+std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
+  std::vector<PopulationMember> population;
+  for (const Trial& trial : experiment.trials) {
+    if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
+    population.push_back({.number = trial.id.number,
+                          .score = NAN,
+                          .comparisons = trial.milestones.size(),
+                          .checkpoint = NewestStored(trial.runs),
+                          .params = &trial.params});
+  }
+  FillScores(experiment, population);
+  return population;
+}
+
 // It has a checkpoint, has reported one that is not committed yet, or is asked for one.
 bool MaySave(const Trial& trial) {
   const Attempt* live = trial.runs.live();
@@ -80,11 +122,44 @@ bool MaySave(const Trial& trial) {
   return !trial.runs.checkpoints.empty() || (live != nullptr && !live->checkpoint_rows.empty());
 }
 
-// Only trials that its scheduler has paused are left, and no others will come.
-bool IsIdle(const World& world, ExperimentId id) {
-  const ExperimentIndex& index = world.index.experiments.at(id);
-  if (!index.live.empty() || index.pending.size() != index.paused.size()) return false;
-  return world.state.experiments.at(id).search.over || IsExhausted(world, id);
+// The search may create more trials.
+bool OthersCome(const World& world, ExperimentId id) {
+  return !world.state.experiments.at(id).search.over && !IsExhausted(world, id);
+}
+
+bool IsClosed(const Trial& trial) {
+  return trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone ||
+         trial.pause_cause == PauseCause::kScheduler;
+}
+
+// Of the brackets in which trials are paused or were recorded, of which `also` is one.
+void AddBrackets(const Experiment& experiment, std::optional<uint32_t> also, SearchReview& review) {
+  std::map<uint32_t, BracketState> states;
+  for (const PausedTrial& trial : review.paused) states[trial.bracket].number = trial.bracket;
+  if (also) states[*also].number = *also;
+  for (const Trial& trial : experiment.trials) {
+    const auto state = states.find(trial.bracket);
+    if (state == states.end()) continue;
+    ++state->second.created;
+    if (!IsClosed(trial)) ++state->second.open;
+  }
+  for (const auto& [number, state] : states) review.brackets.push_back(state);
+}
+
+// The trial as it is at its newest rung, whose members are added to the review.
+PausedTrial AtRung(const Experiment& experiment, const Trial& trial, SearchReview& review) {
+  const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
+  const PausedTrial paused{trial.id.number, trial.bracket, milestone, trial.is_unsaved()};
+  const bool is_known =
+      std::any_of(review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
+        return rung.bracket == trial.bracket && rung.milestone == milestone;
+      });
+  const Rung* rung = is_known ? nullptr : FindRung(experiment, trial.bracket, milestone);
+  if (rung == nullptr) return paused;
+  RungMembers& members = review.rungs.emplace_back(RungMembers{trial.bracket, milestone, {}});
+  for (const RungEntry& entry : rung->entries)
+    members.members.push_back({entry.trial, entry.value});
+  return paused;
 }
 
 // Of these trials those that the scheduler has paused, with their rungs.
@@ -92,20 +167,26 @@ void AddPaused(const Experiment& experiment, const std::set<uint32_t>& numbers,
                SearchReview& review) {
   for (uint32_t number : numbers) {
     const Trial& trial = experiment.trials[number];
-    if (trial.pause_cause != PauseCause::kScheduler || trial.stop_cause != StopCause::kNone)
-      continue;
-    const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
-    review.paused.push_back({number, trial.bracket, milestone, trial.is_unsaved()});
-    const bool is_known =
-        std::any_of(review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
-          return rung.bracket == trial.bracket && rung.milestone == milestone;
-        });
-    const Rung* rung = is_known ? nullptr : FindRung(experiment, trial.bracket, milestone);
-    if (rung == nullptr) continue;
-    RungMembers& members = review.rungs.emplace_back(RungMembers{trial.bracket, milestone, {}});
-    for (const RungEntry& entry : rung->entries)
-      members.members.push_back({entry.trial, entry.value});
+    if (trial.pause_cause == PauseCause::kScheduler && trial.stop_cause == StopCause::kNone)
+      review.paused.push_back(AtRung(experiment, trial, review));
   }
+}
+
+// What it looks at, apart from the population.
+SearchReview ReviewFor(const World& world, ExperimentId id) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  const bool others_come = OthersCome(world, id);
+  const bool others_wait = others_come || index.pending.size() != index.paused.size();
+  SearchReview review{.is_idle = index.live.empty() && !others_wait,
+                      .has_completed = index.completed > 0,
+                      .others_come = others_come,
+                      .others_wait = others_wait,
+                      .seed = experiment.seed,
+                      .draw = Draw};
+  AddPaused(experiment, index.paused, review);
+  AddPaused(experiment, index.live, review);
+  return review;
 }
 
 }  // namespace
@@ -175,10 +256,16 @@ event::Answered AnswerToEnd(const World& world, TrialId ended) {
   return answer;
 }
 
-RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row) {
+RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row,
+                 std::optional<double> best) {
   const ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
-  const ScheduledTrial scheduled{trial.id.number, trial.bracket, trial.milestones,
-                                 index.chosen.LimitsOf(trial.bracket)};
+  ScheduledTrial scheduled{trial.id.number, trial.bracket, trial.milestones,
+                           index.chosen.LimitsOf(trial.bracket)};
+  if (index.chosen.curves_from) {
+    scheduled.best = best;
+    for (const Trial& other : world.state.experiments.at(trial.id.experiment).trials)
+      if (&other != &trial && !other.curve.empty()) scheduled.others.push_back(&other.curve);
+  }
   return index.chosen.scheduler->OnRow(index.spec, scheduled, row);
 }
 
@@ -190,31 +277,52 @@ TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double v
   static const Rung none;
   const Rung* known = FindRung(experiment, trial.bracket, milestone);
   const Rung& rung = known == nullptr ? none : *known;
-  const RungValues before{
-      .bracket = trial.bracket,
-      .milestone = milestone,
-      .values = rung.values,
-      .recorded = rung.recorded,
-      .may_save = with_checkpoint || experiment.unsaved_pauses == 0 || MaySave(trial)};
+  RungValues before{.bracket = trial.bracket,
+                    .milestone = milestone,
+                    .values = rung.values,
+                    .recorded = rung.recorded,
+                    .may_save = with_checkpoint || experiment.unsaved_pauses == 0 || MaySave(trial),
+                    .trial = id.number};
+  const ChosenAlgorithms& chosen = world.index.experiments.at(id.experiment).chosen;
+  SearchReview review;
+  if (chosen.reviews && !chosen.clones) {
+    review = ReviewFor(world, id.experiment);
+    before.others_wait = review.others_wait;
+  }
+  if (chosen.compares_brackets) {
+    AddBrackets(experiment, trial.bracket, review);
+    before.review = &review;
+  }
   return SchedulerOf(spec).AtMilestone(spec, before, value);
 }
 
-event::Answered ReviewOf(const World& world, ExperimentId id) {
+event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint32_t> recorded) {
   const Experiment& experiment = world.state.experiments.at(id);
   const ExperimentIndex& index = world.index.experiments.at(id);
   event::Answered answer = AnswerOf(world, id, index.chosen.scheduler->table());
   if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
     return answer;
-  SearchReview review{.is_idle = IsIdle(world, id), .has_completed = index.completed > 0};
-  AddPaused(experiment, index.paused, review);
-  AddPaused(experiment, index.live, review);
-  if (review.paused.empty()) return answer;
+  SearchReview review = ReviewFor(world, id);
+  if (index.chosen.clones && recorded) {
+    review.recorded = recorded;
+    review.population = PopulationOf(experiment);
+  }
+  if (review.paused.empty() && !review.recorded) return answer;
+  if (index.chosen.compares_brackets) {
+    if (recorded && !IsClosed(experiment.trials.at(*recorded)))
+      review.arrived = AtRung(experiment, experiment.trials[*recorded], review);
+    AddBrackets(experiment, {}, review);
+  }
   ReviewVerdict verdict = index.chosen.scheduler->Review(index.spec, review);
   answer.resumed = std::move(verdict.resumed);
   for (ReviewStop& stop : verdict.stopped) {
-    if (answer.stopped.size() == limits::kTrialsPerStepMax) break;
+    // A bracket is halved as a whole.
+    const bool is_bounded = !index.chosen.compares_brackets;
+    if (is_bounded && answer.stopped.size() == limits::kTrialsPerStepMax) break;
     answer.stopped.push_back({stop.trial, StopCause::kEarly, std::move(stop.reason)});
   }
+  for (const ReviewClone& clone : verdict.clones)
+    answer.cloned.push_back({clone.trial, clone.from, clone.checkpoint, clone.params.Dump()});
   return answer;
 }
 
@@ -222,11 +330,13 @@ void EmitAnswer(Draft& draft, event::Answered answer) {
   if (IsEmpty(draft.core.world, answer)) return;
   const ExperimentId id = answer.experiment;
   const std::vector<StoppedTrial> stopped = answer.stopped;
+  const std::vector<ClonedTrial> cloned = answer.cloned;
   for (std::optional<event::Answered> rest = std::move(answer); rest.has_value();) {
     event::Answered part = *std::move(rest);
     rest = SplitOff(part);
     draft.Emit(std::move(part));
   }
+  for (const ClonedTrial& clone : cloned) RetireByPolicy(draft, Owner::Of({id, clone.number}));
   for (const StoppedTrial& stop : stopped) FollowStop(draft, {id, stop.number});
 }
 
@@ -239,9 +349,9 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   EmitAnswer(draft, ProposalOf(draft.core.world, id, WantedTrials(index)));
 }
 
-void ReviewPaused(Draft& draft, ExperimentId id) {
+void ReviewTrials(Draft& draft, ExperimentId id, std::optional<uint32_t> recorded) {
   if (draft.index().experiments.at(id).chosen.reviews)
-    EmitAnswer(draft, ReviewOf(draft.core.world, id));
+    EmitAnswer(draft, ReviewOf(draft.core.world, id, recorded));
 }
 
 void ScheduleAfterEnd(Draft& draft, TrialId ended) {

@@ -28,10 +28,12 @@ event::Answered VerdictOn(const World& world, TrialId id, const TrialVerdict& ve
 // What its scheduler answers to the end of a trial.
 event::Answered AnswerToEnd(const World& world, TrialId ended);
 
-// What its scheduler says of a row of rank 0.
-RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row);
-// What its scheduler makes of the trials that it has paused.
-event::Answered ReviewOf(const World& world, ExperimentId id);
+// What its scheduler says of a row of rank 0. `best`: of the trial's values, the row's included.
+RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row,
+                 std::optional<double> best);
+// What its scheduler makes of the trials that it has paused, and of the population once a trial was
+// recorded at a milestone.
+event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint32_t> recorded);
 // The milestone's values as they are before the trial's own is recorded.
 // `with_checkpoint`: the row that has the value came with one.
 TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value,

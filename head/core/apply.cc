@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
+#include "head/core/apply_clones.h"
 #include "head/core/apply_machines.h"
 #include "head/core/apply_resize.h"
 #include "head/core/apply_runs.h"
@@ -410,6 +411,7 @@ struct Applier {
       (*this)(event::TrialPaused{{e.experiment, paused.number}, PauseCause::kScheduler,
                                  paused.reason});
     for (uint32_t number : e.resumed) (*this)(event::TrialResumed{{e.experiment, number}});
+    for (const ClonedTrial& clone : e.cloned) ApplyClone(world, e.experiment, clone, at);
     if (e.finished) experiment.search_finished = true;
     experiment.fallback_trials += static_cast<uint32_t>(e.fallbacks.size());
     if (!e.fallbacks.empty()) experiment.fallback_reason = e.fallbacks.back().reason;

@@ -113,10 +113,12 @@ struct Attempt {
   // The attempt whose capacity it gets at that one's end; no owner: it has its own.
   AttemptId start_after;
   Resize resize;
+  // Its trial continues from a checkpoint of another one: nothing more of this attempt counts.
+  bool replaced = false;
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
             undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
-            start_after, replicated_seq, ranks, resize);
+            start_after, replicated_seq, ranks, resize, replaced);
 
   uint32_t resizes() const { return generation - 1; }
   bool is_growing() const { return resize.members.size() > members.size(); }

@@ -39,6 +39,8 @@ bool WasResized(const Attempt& live, const Observed& observed) {
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   const Owner& owner = observed.fence.attempt.owner;
   if (PolicyOf(owner).is_stopping(state, owner)) return AttemptOutcome::kStopped;
+  // However it ended: it was not to continue.
+  if (live.replaced) return AttemptOutcome::kSuspended;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   if (observed.hung) return AttemptOutcome::kHung;
@@ -205,6 +207,16 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 }
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {
+  // Also where one of several ranks had ended before the attempt was replaced.
+  const bool is_stopping =
+      PolicyOf(ended.attempt.owner).is_stopping(draft.state(), ended.attempt.owner);
+  if (FindLive(draft.state(), ended.attempt)->replaced && !is_stopping &&
+      ended.outcome != AttemptOutcome::kLost) {
+    ended.outcome = AttemptOutcome::kSuspended;
+    ended.rule = 0;
+    ended.excused = false;
+    ended.excluded = {};
+  }
   if (ended.outcome == AttemptOutcome::kResized && BeginGeneration(draft, ended.attempt)) return;
   EndForGood(draft, ended);
 }

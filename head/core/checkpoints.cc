@@ -160,7 +160,7 @@ void RetireByPolicy(Draft& draft, const Owner& owner) {
 
 void CommitComplete(Draft& draft, const AttemptId& attempt) {
   const Attempt* live = FindLive(draft.state(), attempt);
-  if (live == nullptr || live->shards.empty()) return;
+  if (live == nullptr || live->shards.empty() || live->replaced) return;
   const uint32_t ranks = RanksOf(draft.core.world, attempt.owner, *live);
   for (const CheckpointShard& shard :
        std::vector<CheckpointShard>(live->shards)) {  // Emit edits them.
@@ -191,6 +191,8 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     return absl::FailedPreconditionError("the attempt is not the current one");
   const NodeId node = live->members[rank].node;
   RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), node, input.incarnation));
+  if (live->replaced)
+    return absl::FailedPreconditionError("the trial continues from a checkpoint of another trial");
   Runs* runs = FindRuns(draft.state(), attempt.owner);
   if (const Checkpoint* known = FindKnown(*runs, input)) {
     draft.out.answer.checkpoint = known->id;
@@ -212,6 +214,13 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     return absl::FailedPreconditionError("the trial was told to stop before this row");
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
+  // The row may have been the one for which the trial was cloned.
+  live = FindLive(draft.state(), attempt);
+  if (live == nullptr || live->replaced) {
+    RetryExit(draft, node, input.fence);
+    return absl::OkStatus();
+  }
+  runs = FindRuns(draft.state(), attempt.owner);  // Trials may have been created.
   const ExperimentIndex* experiment = ExperimentOf(draft.core.world, attempt.owner);
   const Score score =
       experiment == nullptr ? Score{} : ScoreOf(input.row, experiment->spec.checkpoints);

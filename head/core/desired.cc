@@ -195,8 +195,8 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     if (!live.IsWanted(fence.rank)) continue;
     const OwnerPolicy& policy = PolicyOf(owner);
     const bool stop = policy.is_stopping(world.state, owner);
-    DesiredAttempt& wanted = desired.emplace_back(
-        DesiredAttempt{fence, stop || live.FirstFailure() != nullptr || live.resize.forced});
+    DesiredAttempt& wanted = desired.emplace_back(DesiredAttempt{
+        fence, stop || live.FirstFailure() != nullptr || live.resize.forced || live.replaced});
     wanted.start_after = live.start_after;
     if (!policy.saves()) continue;
     wanted.complete_seq = CompleteSeq(world, owner, live);

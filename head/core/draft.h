@@ -2,6 +2,7 @@
 // see them. One function per decision, in the file of its noun; step.cc only dispatches.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,7 +79,9 @@ void CheckBudgets(Draft& draft);
 // answers.cc
 void ProposeTrials(Draft& draft, ExperimentId id);
 void ScheduleAfterEnd(Draft& draft, TrialId ended);  // Asks its scheduler.
-void ReviewPaused(Draft& draft, ExperimentId id);    // Asks it about trials that it has paused.
+// Asks it about trials that it has paused, and, where it clones trials, about the one that has just
+// been recorded at a milestone.
+void ReviewTrials(Draft& draft, ExperimentId id, std::optional<uint32_t> recorded = {});
 
 // lane.cc
 absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input);

@@ -26,6 +26,8 @@ M MeaningOfAnswer(const event::Answered& e) {
     meaning.owners.push_back(Owner::Of(TrialId{e.experiment, stopped.number}));
   for (const SuspendedTrial& paused : e.paused)
     meaning.owners.push_back(Owner::Of(TrialId{e.experiment, paused.number}));
+  for (const ClonedTrial& clone : e.cloned)
+    meaning.owners.push_back(Owner::Of(TrialId{e.experiment, clone.number}));
   // A driver reads of the trials that it created itself, and of those that are resumed. If it read
   // its other answers, it would answer each of them.
   if (meaning.invites_placement) meaning.reader = {e.experiment};

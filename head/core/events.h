@@ -12,13 +12,13 @@
 #include "common/base/fields.h"
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/curve.h"
 #include "common/spec/pool.h"
 #include "head/core/facts.h"
 #include "head/core/machine_events.h"
 #include "head/core/resize_events.h"
 
 namespace rt {
-
 namespace event {
 
 // The head took over this journal: epochs fence older heads.
@@ -253,8 +253,9 @@ struct ReportsAccepted {
   std::string rows_digest;  // Over the kept rows, 32 bytes.
   // The last kept row comes with a checkpoint, whose commit may follow.
   bool reported_with_checkpoint = false;
+  std::vector<CurveRow> curve;  // Of the kept rows, where the trial's scheduler compares curves.
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, reported_with_checkpoint);
+            rows_digest, reported_with_checkpoint, curve);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {
@@ -414,9 +415,10 @@ struct SearchFinished {
 };
 
 // An algorithm has answered: a search algorithm or scheduler of the head, or a driver. It had read
-// the records of its experiment up to `observed_through`. The trials are created, stopped, paused
-// and resumed in this order, as by TrialCreated, TrialStopRequested, TrialPaused (by a scheduler)
-// and TrialResumed.
+// the records of its experiment up to `observed_through`. The trials are created, stopped, paused,
+// resumed and cloned in this order, as by TrialCreated, TrialStopRequested, TrialPaused (by a
+// scheduler) and TrialResumed. A clone gets the named checkpoint as its own newest one, and its
+// live attempt ends: nothing that it reports or saves from here on counts (docs/adr/0033).
 struct Answered {
   ExperimentId experiment;
   std::string algorithm;  // "driver": what the user wrote in Python.
@@ -429,8 +431,9 @@ struct Answered {
   uint64_t session = 0;   // The driver's, as by DriverAnswered; 0: an algorithm of the head.
   bool finished = false;  // As by SearchFinished.
   std::vector<FallbackTrial> fallbacks;  // Of the created trials: those that its model left out.
+  std::vector<ClonedTrial> cloned;
   RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
-            resumed, session, finished, fallbacks);
+            resumed, session, finished, fallbacks, cloned);
 };
 
 }  // namespace event

@@ -132,7 +132,7 @@ void MaybeFinish(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
   if (experiment.finishing || !index.live.empty()) return;
-  if (!index.pending.empty()) return ReviewPaused(draft, id);
+  if (!index.pending.empty()) return ReviewTrials(draft, id);
   const bool stopping = experiment.stop_cause != StopCause::kNone;
   if (!stopping && !experiment.search.over && !IsExhausted(draft.core.world, id)) return;
   const SearchEnd search = SearchEndOf(experiment);

@@ -169,6 +169,16 @@ struct SuspendedTrial {
   RT_FIELDS(SuspendedTrial, number, reason);
 };
 
+// A trial that continues with another configuration from a checkpoint of another trial of its
+// experiment.
+struct ClonedTrial {
+  uint32_t number = 0;
+  uint32_t from = 0;
+  uint64_t checkpoint = 0;  // Of that trial.
+  std::string params;       // JSON.
+  RT_FIELDS(ClonedTrial, number, from, checkpoint, params);
+};
+
 // A trial whose search model had no answer: its configuration is what the search algorithm proposes
 // without results.
 struct FallbackTrial {

@@ -18,6 +18,7 @@ struct Position {
   AttemptId attempt;
   uint64_t seq = 0;
   bool with_checkpoint = false;
+  std::optional<double> best;  // Of the trial, up to the row.
 };
 
 // What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
@@ -36,7 +37,7 @@ struct Decision {
 
 // What its scheduler decides about a row, with the rung at which it was recorded.
 Decision Schedule(Draft& draft, const Trial& trial, const RowView& view, const Position& position) {
-  RowVerdict row = OnRow(draft.core.world, trial, view);
+  RowVerdict row = OnRow(draft.core.world, trial, view, position.best);
   if (!row.milestone) return {.verdict = std::move(row.verdict)};
   TrialVerdict verdict =
       DecideAt(draft.core.world, trial.id, *row.milestone, row.value, position.with_checkpoint);
@@ -94,6 +95,16 @@ void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAcc
   accepted.best_iteration = view.iteration;
 }
 
+// The row's point of the trial's curve, where its scheduler compares curves.
+void NoteCurve(const ChosenAlgorithms& chosen, const Trial& trial, const ExperimentSpec& spec,
+               const RowView& view, event::ReportsAccepted& accepted) {
+  if (!chosen.curves_from) return;
+  const std::optional<double> t = RowValue(view, chosen.LimitsOf(trial.bracket).time_attr);
+  const std::optional<double> value = RowValue(view, spec.metric);
+  if (!t || !value || !std::isfinite(*t) || *t < *chosen.curves_from) return;
+  accepted.curve.push_back({*t, *value});
+}
+
 // Collects what one batch of rows becomes.
 struct Acceptance {
   event::ReportsAccepted event;
@@ -123,7 +134,10 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   NoteBest(spec, view, acceptance.event);
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
-  const Position position{acceptance.kept.attempt, row.seq, with_checkpoint};
+  NoteCurve(draft.index().experiments.at(trial.id.experiment).chosen, trial, spec, view,
+            acceptance.event);
+  Position position{acceptance.kept.attempt, row.seq, with_checkpoint};
+  if (acceptance.event.has_best) position.best = acceptance.event.best;
   Decision decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
                               : DecideRow(draft, trial, spec, view, position);
   // A pause outlives the rows that come after it in the batch.
@@ -163,7 +177,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     acceptance.event.best_iteration = trial->best_iteration;
   }
   const size_t rungs = trial == nullptr ? 0 : trial->milestones.size();
-  bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone;
+  bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone || live->replaced;
   for (const Row& row : batch.rows) {
     if (row.seq <= settled) continue;   // Sent again: its answer was lost.
     if (row.seq != settled + 1) break;  // A gap: the worker sends from acked_seq again.
@@ -185,9 +199,10 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     Follow(draft, trial, acceptance.decision);
-    if (trial != nullptr && trial->milestones.size() > rungs)
-      ReviewPaused(draft, trial->id.experiment);
     trial = ReportingTrial(draft.state(), owner);  // Others may have been created.
+    if (trial != nullptr && trial->milestones.size() > rungs)
+      ReviewTrials(draft, trial->id.experiment, trial->id.number);
+    trial = ReportingTrial(draft.state(), owner);
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;
@@ -195,6 +210,11 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
   }
   live = FindLive(draft.state(), batch.attempt);
   verdict.suspend = live != nullptr && live->suspending;
+  if (live != nullptr && live->replaced && !verdict.stop) {
+    verdict.stop = true;
+    verdict.reason =
+        "it continues from a checkpoint of trial " + std::to_string(trial->clones.back().from);
+  }
   return verdict;
 }
 

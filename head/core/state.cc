@@ -55,6 +55,12 @@ std::vector<Member> Attempt::Claims() const {
           resize.members.end()};
 }
 
+const std::string& Trial::ParamsOf(uint32_t attempt) const {
+  for (const TrialClone& clone : clones)
+    if (attempt <= clone.attempt) return clone.params_before;
+  return params;
+}
+
 bool Trial::Counts(const AttemptId& run, uint64_t seq) const {
   for (const Segment& segment : lineage)
     if (segment.attempt == run.number && segment.resizes == run.generation - 1)

@@ -13,6 +13,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/curve.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
 #include "head/core/attempt.h"
@@ -32,6 +33,17 @@ struct Segment {
   uint64_t seq_to = 0;
   uint32_t resizes = 0;  // As in Checkpoint.
   RT_FIELDS(Segment, attempt, seq_to, resizes);
+};
+
+// That a trial took a checkpoint of another one.
+struct TrialClone {
+  uint32_t from = 0;        // The trial,
+  uint64_t checkpoint = 0;  // its checkpoint,
+  double iteration = 0;     // and the iteration at which that was saved.
+  Millis at = 0;
+  std::string params_before;  // JSON: the configuration of the attempts
+  uint32_t attempt = 0;       // up to this one.
+  RT_FIELDS(TrialClone, from, checkpoint, iteration, at, params_before, attempt);
 };
 
 struct Trial {
@@ -60,11 +72,16 @@ struct Trial {
   std::string resources;  // JSON, as its driver asked; empty: as its experiment says.
   std::string normal_resources;  // As TrialCreated has them.
   uint32_t spec_format = 0;
+  std::vector<TrialClone> clones;  // The newest limits::kClonesKept.
+  uint32_t cloned = 0;             // All of them.
+  std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format);
+            spec_format, clones, cloned, curve);
 
+  // The configuration, as JSON, of that attempt.
+  const std::string& ParamsOf(uint32_t attempt) const;
   // Whether it was suspended without a checkpoint: it would begin again.
   bool is_unsaved() const {
     return runs.live() == nullptr && runs.checkpoints.empty() && !runs.attempts.empty() &&

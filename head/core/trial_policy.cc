@@ -110,6 +110,7 @@ void ApplyRowsOfTrial(World& world, const event::ReportsAccepted& event, Attempt
   Trial& trial = *FindTrial(world.state, event.attempt.owner.trial());
   trial.last = event.last;
   trial.reports += event.count;
+  for (const CurveRow& row : event.curve) AddToCurve(row, trial.curve);
   if (event.has_best && !(trial.has_best && trial.best == event.best)) {
     trial.has_best = true;
     trial.best = event.best;

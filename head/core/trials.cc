@@ -101,7 +101,7 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
                    "fail_fast: trial " + ToString(id) + " failed");
   else if (ended_as == TrialEnd::kFailed)
     TryBreaker(draft, id.experiment);
-  ReviewPaused(draft, id.experiment);
+  ReviewTrials(draft, id.experiment);
   ProposeTrials(draft, id.experiment);
   MaybeFinish(draft, id.experiment);
 }

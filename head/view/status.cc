@@ -361,6 +361,28 @@ static Json RungsOf(const Experiment& experiment, bool pauses) {
   return rungs;
 }
 
+// Of population based training: each trial's newest compared value, and whom it was cloned from.
+static Json PopulationOf(const Experiment& experiment) {
+  Json population = Json::MakeArray();
+  for (const Trial& trial : experiment.trials) {
+    Json member = Json::MakeObject({{"trial", ToString(trial.id)},
+                                    {"score", Json()},
+                                    {"compared_at", Json()},
+                                    {"clones", Json(trial.cloned)},
+                                    {"cloned_from", Json()}});
+    for (const Rung& rung : experiment.rungs) {
+      if (trial.milestones.empty() || rung.milestone != *trial.milestones.rbegin()) continue;
+      for (const RungEntry& entry : rung.entries)
+        if (entry.trial == trial.id.number) member.Set("score", entry.value);
+      member.Set("compared_at", NumberOrInt(rung.milestone));
+    }
+    if (!trial.clones.empty())
+      member.Set("cloned_from", ToString(TrialId{trial.id.experiment, trial.clones.back().from}));
+    population.Append(std::move(member));
+  }
+  return population;
+}
+
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id) {
   auto found = core.world.state.experiments.find(id);
   if (found == core.world.state.experiments.end())
@@ -388,7 +410,9 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   for (const Trial& trial : experiment.trials)
     lost_gpu_s += LostGpuSeconds(RequestOf(core.world, Owner::Of(trial.id)), trial);
   item.Set("lost_gpu_s", lost_gpu_s);
-  item.Set("rungs", RungsOf(experiment, core.world.index.experiments.at(id).chosen.reviews));
+  const ChosenAlgorithms& chosen = core.world.index.experiments.at(id).chosen;
+  if (chosen.clones) item.Set("population", PopulationOf(experiment));
+  item.Set("rungs", chosen.clones ? Json::MakeArray() : RungsOf(experiment, chosen.reviews));
   item.Set("last_error", LastErrorOf(core, experiment));
   item.Set("trials_never_started", NeverStarted(core, experiment));
   item.Set("warnings", TextsJson(WarningsOf(core.world, experiment)));

@@ -316,6 +316,18 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
   return reply;
 }
 
+// Its lineage: whose checkpoints it took, the oldest first.
+static Json ClonesOf(const Trial& trial) {
+  Json clones = Json::MakeArray();
+  for (const TrialClone& clone : trial.clones)
+    clones.Append(Json::MakeObject({{"from", ToString(TrialId{trial.id.experiment, clone.from})},
+                                    {"checkpoint", Json(clone.checkpoint)},
+                                    {"training_iteration", NumberOrInt(clone.iteration)},
+                                    {"at", Json(clone.at)},
+                                    {"params_before", ParsedOrNull(clone.params_before)}}));
+  return clones;
+}
+
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {
   const Trial* trial = FindTrial(core.world.state, id);
   if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
@@ -338,6 +350,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   for (NodeId node : trial->runs.excluded) excluded.Append(node.value);
   item.Set("excluded_nodes", std::move(excluded));
   item.Set("lost_gpu_s", LostGpuSeconds(request, *trial));
+  if (trial->cloned > 0) item.Set("clones", ClonesOf(*trial));
   return item;
 }
 
@@ -359,7 +372,7 @@ Json FillResult(const Core& core, const Trial& trial, const AttemptId& attempt, 
     SetIfAbsent(result, "hostname", node->second.name);
     SetIfAbsent(result, "node_ip", node->second.inventory.address);
   }
-  SetIfAbsent(result, "config", ParsedOrNull(trial.params));
+  SetIfAbsent(result, "config", ParsedOrNull(trial.ParamsOf(attempt.number)));
   const auto& index = core.world.index.experiments.at(trial.id.experiment);
   SetIfAbsent(result, "experiment_tag",
               DrawnTag(index.spec.space, trial.id.number, *result.Find("config")));

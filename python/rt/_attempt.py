@@ -178,6 +178,8 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     wanted = wanted or bool(result.get("should_checkpoint"))
     if payload.get("checkpoint_at_end"):
         wanted = wanted or last or session.milestone_ahead(result)
+    if payload.get("checkpoint_at_milestones") and session.world_size == 1:
+        wanted = wanted or (trainable.can_save and session.milestone_ahead(result))
     if not wanted:
         _api.report(result)
     else:

@@ -35,9 +35,9 @@ GAPS = [
         "a scheduler",
         "ASHAScheduler; or a subclass of tune.schedulers.TrialScheduler, which runs in the script",
         {
-            "tune.schedulers": "PopulationBasedTraining PopulationBasedTrainingReplay PB2 "
-            "MedianStoppingRule HyperBandScheduler HyperBandForBOHB ResourceChangingScheduler pbt "
-            "pb2 median_stopping_rule hyperband hb_bohb resource_changing_scheduler"
+            "tune.schedulers": "PopulationBasedTrainingReplay PB2 ResourceChangingScheduler "
+            "pb2 resource_changing_scheduler",
+            "tune.schedulers.pbt": "PopulationBasedTrainingReplay",
         },
     ),
     Gap(

@@ -128,9 +128,11 @@ class Session:
         """Whether a report of `metrics` now would wait for a verdict."""
         row = dict(metrics)
         row.setdefault("training_iteration", self.iteration + 1)
-        reached = number_at(row, self._time_attr)
-        passes = reached is not None and any(reached >= mark for mark in self._milestones)
-        return passes or self._judged
+        given = number_at(row, "time_this_iter_s")
+        step_s = time.monotonic() - self._last if given is None else float(given)
+        row.setdefault("time_total_s", self._time_base_s + self._time_s + step_s)
+        reached = number_at(row, self._time_attr) or 0  # All milestones are above 0.
+        return self._judged or any(mark <= reached for mark in self._milestones)
 
     def ends_with(self, metrics: dict[str, Any]) -> bool:
         """Whether a report of `metrics` now would meet a stop rule."""

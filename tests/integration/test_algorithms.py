@@ -14,7 +14,10 @@ from harness import BIN
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 os.environ["RT_BIN"] = str(BIN)
 
-from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+from rt.tune import uniform
+from rt.tune.schedulers import (
+    AsyncHyperBandScheduler, FIFOScheduler, HyperBandForBOHB, HyperBandScheduler,
+    MedianStoppingRule, PopulationBasedTraining)
 from rt.tune.search import (
     AutoSearch, BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, GPSearch, TPESearch,
     create_searcher)
@@ -39,7 +42,10 @@ class AlgorithmsTest(unittest.TestCase):
 
     def test_every_option_of_a_spec_that_python_writes_is_known(self) -> None:
         known = tables()
-        written = [AsyncHyperBandScheduler().to_spec(),
+        mutations = {"x": uniform(0, 1)}
+        written = [AsyncHyperBandScheduler().to_spec(), MedianStoppingRule().to_spec(),
+                   HyperBandScheduler().to_spec(), HyperBandForBOHB(max_t=9).to_spec(),
+                   PopulationBasedTraining(hyperparam_mutations=mutations).to_spec(),
                    BasicVariantGenerator([{"x": 1}], constant_grid_search=True).to_spec()]
         for spec in written:
             (name, options), = spec.items()

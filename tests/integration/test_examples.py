@@ -92,6 +92,14 @@ class DigitsTest(Examples):
         self.assertGreater(len(list(folders)), 0)
 
 
+class DigitsPbtTest(Examples):
+    def test_bad_trials_take_the_weights_of_good_ones(self) -> None:
+        text = self.run_example("digits_pbt/digits_pbt.py", "--epochs", "12")
+        self.assertIn("trials: 4, failed: 0", text)
+        self.assertGreater(int(re.search(r"better trials: (\d+)", text)[1]), 0)
+        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
+
+
 class ListingsTest(Examples):
     def test_objective_that_returns_a_dict(self) -> None:
         best = ast.literal_eval(self.run_example("listings/tuner_objective.py").strip())

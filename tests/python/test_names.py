@@ -175,7 +175,7 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.util.multiprocessing import Pool",
         "from rt.tune.search.flaml import CFO",
         "import rt.tune.suggest.skopt",
-        "from rt.tune.schedulers import PopulationBasedTraining",
+        "from rt.tune.schedulers import PopulationBasedTrainingReplay",
         "from rt.tune.schedulers.pb2 import PB2",
         "from rt.tune.integration.ray_train import TuneReportCallback",
         "from rt.tune.logger import CometLoggerCallback",
@@ -195,7 +195,7 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
     for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "horovod"), (tune, "automl"),
-                         (tune.schedulers, "PopulationBasedTraining"),
+                         (tune.schedulers, "PopulationBasedTrainingReplay"),
                          (tune.search, "flaml"), (rt.air, "execution")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None
         with pytest.raises(AttributeError, match=rf"rt has no {module.__name__}\.{name} yet"):

@@ -221,6 +221,20 @@ def test_a_class_is_stepped_and_checkpointed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "trial") == []
 
 
+@pytest.mark.parametrize("time_attr", ["training_iteration", "time_total_s"])
+def test_a_class_of_a_population_saves_where_it_is_compared(tmp_path: Path, time_attr: str) -> None:
+    class Steady(NewSpelling):
+        def step(self) -> dict[str, Any]:
+            return {**super().step(), "time_this_iter_s": 1.0}
+
+    control = {**STOP_AT_5, "time_attr": time_attr, "milestones": [2.0, 4.0]}
+    worker, child = start(tmp_path, Steady, checkpoint_at_milestones=True,
+                          hello={"control": control})  # fmt: skip
+    assert finish(child) == (0, "")
+    saved = ["checkpoint" in report for report in worker.reports]
+    assert saved == [False, True, False, True, False]
+
+
 @pytest.mark.parametrize("cls", [OldSpelling, NewSpelling])
 def test_a_class_goes_on_from_a_checkpoint(tmp_path: Path, cls: Any) -> None:
     made = cls({})

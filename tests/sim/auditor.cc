@@ -278,7 +278,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
 void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpoint) {
   owner.number = attempt.number;
   owner.generation = attempt.generation;
-  owner.suspending = owner.evicting = owner.forced = false;
+  owner.suspending = owner.evicting = owner.forced = owner.replaced = false;
   owner.resize_after.reset();
   owner.saved_seq = owner.decided_seq = 0;
   owner.started.clear();
@@ -295,12 +295,14 @@ void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpo
        "no attempt starts from a checkpoint that only lost nodes have");
   abandoned_.erase(attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
+  const bool is_trial = attempt.owner.is_trial();
   starts_[attempt] = {owner.base_iteration,
                       newest == nullptr ? "" : newest->manifest,
                       newest == nullptr ? std::vector<std::string>{} : newest->shards,
                       owner.members,
                       newest == nullptr ? RunOrder{} : newest->run,
-                      newest == nullptr ? 0 : newest->seq};
+                      newest == nullptr ? 0 : newest->seq,
+                      is_trial ? TrialOf(attempt.owner.trial()).params : ""};
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   auto start = starts_.find(body.fence.attempt);
@@ -309,6 +311,8 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
            body.checkpoint == start->second.manifest &&
            body.checkpoint_shards == start->second.shards,
        "a rank starts from the checkpoint of its placement");
+  Must(!body.fence.attempt.owner.is_trial() || body.params == start->second.params,
+       "a trial starts with its configuration");
   CheckMeeting(body);
   Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint) ||
            (body.checkpoint_on_replicas && truth.copies.contains(body.checkpoint)),
@@ -350,6 +354,9 @@ void Auditor::On(const event::AttemptEnded& e) {
   if (owner.asks.ranks > 1) CheckGangEnd(e, owner);
   else CheckOutcome(e, owner);
   CheckRule(e, owner);
+  Must(!owner.replaced || e.outcome == AttemptOutcome::kSuspended ||
+           e.outcome == AttemptOutcome::kLost || e.outcome == AttemptOutcome::kStopped,
+       "the end of an attempt that was replaced says nothing of its trial");
   const auto next = static_cast<uint32_t>(owner.next_members.size());
   const bool shrinks = next != 0 && next < owner.members.size();
   ReleaseClaims(owner, e.attempt);

@@ -31,6 +31,12 @@ struct AuditedAsks {
   static AuditedAsks From(const Json* json, int64_t cpu_default);
 };
 
+// A bracket of a band of HyperBand.
+struct AuditedBracket {
+  double trials = 0;          // That it begins with.
+  std::vector<double> rungs;  // Ascending; the last one is its trials' end.
+};
+
 // What the auditor reads from an experiment's JSON, by itself.
 struct AuditedSpec {
   AuditedAsks asks;
@@ -43,6 +49,9 @@ struct AuditedSpec {
   bool maximise = false;
   bool asha = false;
   bool promotes = false;  // By the promotion variant of asha.
+  bool halves = false;    // By HyperBand: `asha` too, with a band's brackets.
+  double interval = 0;    // Of population based training; 0: it does none.
+  double median_from = 0;  // The grace period of the median stopping rule; 0: it is not used.
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
@@ -71,6 +80,9 @@ struct AuditedSpec {
   static AuditedSpec FromExperiment(const std::string& text);
   static AuditedSpec FromJob(const std::string& text);
   std::vector<double> Milestones(uint32_t bracket) const;  // Highest first.
+  // Where trials of the bracket have trained to their end.
+  double EndOf(uint32_t bracket) const { return halves ? Milestones(bracket).front() : max_t; }
+  std::vector<AuditedBracket> Band() const;
 };
 
 class Auditor {
@@ -192,6 +204,8 @@ class Auditor {
     uint32_t failures = 0;
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
+    uint64_t next_checkpoint = 1;
+    bool replaced = false;    // The trial continues from another one's checkpoint.
     uint64_t saved_seq = 0;   // Rows of the newest attempt, by its checkpoints, kept or not.
     RunOrder outputs_of;      // The attempt whose outputs are kept; 0: none.
     std::map<uint32_t, std::string> outputs;  // Manifests by rank.
@@ -219,8 +233,10 @@ class Auditor {
     bool discarded = false;                // A row was settled and not kept.
     bool reached_end = false;              // A kept row met max_t or the stop rule.
     bool lacks_metric = false;             // A kept row has no loss, which is an error.
-    bool held = false;                     // Paused by the scheduler, at its highest rung.
-    std::set<double> promoted;             // The rungs that it may continue from.
+    std::string params;
+    std::map<double, double> curve;  // By time, of the rows that count; for the median rule.
+    bool held = false;               // Paused by the scheduler, at its highest rung.
+    std::set<double> promoted;       // The rungs that it may continue from.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -353,6 +369,19 @@ class Auditor {
   static bool HasNoCheckpoint(const OwnerBook& runs);
   static bool IsIdle(const ExperimentBook& experiment);
   void NoteMember(const event::RungRecorded& e, ExperimentBook& experiment, TrialBook& trial);
+  void CheckWaiting(TrialId id);
+  void CheckHalvings(const event::Answered& e);
+  void CheckHalving(const ExperimentBook& experiment, uint32_t bracket,
+                    const std::set<uint32_t>& stopped, const std::set<uint32_t>& resumed);
+  static bool IsLastOfBracket(const ExperimentBook& experiment, const TrialBook& trial);
+  void CheckWaits(const ExperimentBook& experiment) const;
+  void FollowMedian(const ExperimentBook& experiment, TrialBook& trial, double time, double value);
+  double IntervalAt(const AuditedSpec& spec, double iteration) const;
+  void NoteCompared(const event::RungRecorded& e, const AuditedSpec& spec, TrialBook& trial);
+  void CheckCompared(const AuditedSpec& spec, const TrialBook& trial) const;
+  void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
+  void CheckMutated(const std::string& parent, const std::string& params) const;
+  void Clone(ExperimentId id, const ClonedTrial& clone);
   void CheckHeld(TrialId id);
   void CheckPromotion(TrialId id);
   void CheckUnpromoted(const event::Answered& e);
@@ -412,6 +441,7 @@ class Auditor {
     std::vector<Member> members;
     RunOrder run;  // That saved the checkpoint, after its report `seq`; {}: there is none.
     uint64_t seq = 0;
+    std::string params;  // Of a trial.
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   // Backfilled attempts: the one before, the one behind.

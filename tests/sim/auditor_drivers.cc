@@ -43,14 +43,23 @@ void Auditor::On(const event::Answered& e) {
   } else {
     Must(e.observed_through + 1 == record_->seq, "an algorithm of the head has read everything");
     const bool searches = !e.created.empty();
-    const char* scheduler = spec.promotes ? "asha_promotion" : "asha";
+    const char* scheduler = spec.median_from > 0 ? "median_stopping"
+                            : spec.interval > 0  ? "pbt"
+                            : spec.halves        ? "hyperband"
+                            : spec.promotes      ? "asha_promotion"
+                                                 : "asha";
     Must(e.algorithm == (searches ? "basic" : scheduler) && e.version == 1, "it is the spec's");
-    const bool holds = spec.promotes && !(e.paused.empty() && e.resumed.empty());
-    Must(searches || (spec.asha && (holds || !e.stopped.empty())), "an answer says something");
+    const bool pauses = spec.promotes || spec.halves;
+    const bool holds = pauses && !(e.paused.empty() && e.resumed.empty());
+    const bool stops = (spec.asha || spec.median_from > 0) && !e.stopped.empty();
+    Must(searches || holds || stops || !e.cloned.empty(), "an answer says something");
+    Must(e.cloned.empty() || (spec.interval > 0 && !searches && e.stopped.empty()),
+         "only population based training clones trials");
     Must(!searches || (e.stopped.empty() && !holds), "a search algorithm stops nothing");
     Must(!e.finished && (holds || e.resumed.empty()),
          "only a driver finishes a search or resumes trials");
     if (spec.promotes) CheckUnpromoted(e);
+    if (spec.halves) CheckHalvings(e);
   }
   Must(e.created.empty() || (e.session != 0) == spec.searches, "one of them searches");
   for (const CreatedTrial& c : e.created)
@@ -64,6 +73,7 @@ void Auditor::On(const event::Answered& e) {
     if (spec.promotes && e.session == 0) CheckPromotion({e.experiment, number});
     On(event::TrialResumed{{e.experiment, number}});
   }
+  for (const ClonedTrial& clone : e.cloned) Clone(e.experiment, clone);
   if (e.finished) On(event::SearchFinished{e.experiment});
 }
 

@@ -51,7 +51,9 @@ void Auditor::NoteMember(const event::RungRecorded& e, ExperimentBook& experimen
   const bool may_fall_back =
       experiment.unsaved_pauses > 0 && has_none && !trial.runs.paused && !e.with_checkpoint;
   Must(!e.stopped || may_fall_back, "only a trial that does not save is stopped where it arrives");
-  if (may_fall_back || IsInTop(experiment, e.trial.number)) trial.promoted.insert(e.milestone);
+  const bool is_promoted = experiment.spec.halves ? IsLastOfBracket(experiment, trial)
+                                                  : IsInTop(experiment, e.trial.number);
+  if (may_fall_back || is_promoted) trial.promoted.insert(e.milestone);
 }
 
 void Auditor::CheckHeld(TrialId id) {

@@ -192,6 +192,8 @@ void Auditor::CheckResizes() const {
 std::vector<std::pair<TrialId, uint32_t>> Auditor::LiveTrials(const Resources& node) const {
   std::vector<std::pair<TrialId, uint32_t>> live;
   for (const auto& [id, experiment] : experiments_) {
+    // The positions of data sets are followed along one trial, and not from a parent to its clone.
+    if (experiment.spec.interval > 0) continue;
     for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
       const OwnerBook& runs = experiment.trials[number].runs;
       if (!runs.live) continue;

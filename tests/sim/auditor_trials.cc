@@ -59,6 +59,16 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     const Json* asha = scheduler->Find("asha");
     spec.promotes = asha == nullptr && scheduler->Find("asha_promotion") != nullptr;
     if (spec.promotes) asha = scheduler->Find("asha_promotion");
+    if (const Json* pbt = scheduler->Find("pbt"))
+      spec.interval = pbt->GetDouble("perturbation_interval");
+    if (const Json* hyperband = scheduler->Find("hyperband")) {
+      spec.asha = spec.halves = true;
+      spec.max_t = hyperband->GetDouble("max_t", 81);
+      spec.factor = hyperband->GetDouble("reduction_factor", 3);
+      spec.brackets = 1'000'000;
+    }
+    if (const Json* median = scheduler->Find("median_stopping"))
+      spec.median_from = median->GetDouble("grace_period");
     if (asha != nullptr) {
       spec.asha = true;
       spec.max_t = asha->GetDouble("max_t", 100);
@@ -94,6 +104,11 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
 
 std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
   std::vector<double> milestones;
+  if (halves) {
+    const std::vector<AuditedBracket> band = Band();
+    const std::vector<double>& rungs = band[bracket % band.size()].rungs;
+    return {rungs.rbegin(), rungs.rend()};
+  }
   double milestone = grace;
   for (uint32_t skipped = 0; skipped < bracket; ++skipped) milestone *= factor;
   for (; milestone <= max_t; milestone *= factor) milestones.insert(milestones.begin(), milestone);
@@ -117,6 +132,7 @@ void Auditor::On(const event::TrialCreated& e) {
   }
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
+  trial.params = e.params;
   trial.runs.asks = experiment.spec.asks;
   if (e.resources.empty()) return;
   auto json = Json::Parse(e.resources);
@@ -191,8 +207,9 @@ void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
   const AuditedSpec& spec = ExperimentOf(e.trial.experiment).spec;
-  const bool is_held = spec.promotes && e.cause == PauseCause::kScheduler;
-  if (is_held) CheckHeld(e.trial);
+  const bool is_held = (spec.promotes || spec.halves) && e.cause == PauseCause::kScheduler;
+  if (is_held && spec.halves) CheckWaiting(e.trial);
+  else if (is_held) CheckHeld(e.trial);
   const bool is_selectable = spec.selects_next && runs.number == 0;
   const bool is_asked = Asked("pause", ToString(e.trial));
   Must(is_held || is_selectable || is_asked, "somebody asked for the pause");
@@ -224,7 +241,9 @@ void Auditor::On(const event::ReportsAccepted& e) {
   } else {
     Must(e.last.seq == 0, "no last row when none was kept");
   }
-  if (trial != nullptr && e.count < e.seq_to - accepted) trial->discarded = true;
+  const bool is_replaced = trial != nullptr && trial->runs.replaced;
+  Must(!is_replaced || e.count == 0, "rows of an attempt that was replaced are not kept");
+  if (trial != nullptr && !is_replaced && e.count < e.seq_to - accepted) trial->discarded = true;
   if (trial != nullptr && e.rank == 0)
     CheckBest(e, *trial, ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise);
   accepted = e.seq_to;
@@ -253,9 +272,11 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     trial->lacks_metric = spec.strict && !loss;
     if (spec.stop_at > 0 && row.iteration >= spec.stop_at && !trial->lacks_metric)
       trial->reached_end = true;
-    if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
+    if (spec.asha && loss && row.iteration >= spec.EndOf(trial->bracket)) trial->reached_end = true;
     trial->kept.push_back({OrderOf(e.attempt), row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
+    if (spec.median_from > 0 && loss)
+      FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }
   const Row& last = batch.rows.back();
   Must(e.last.seq == last.seq && e.last.iteration == last.iteration &&
@@ -283,14 +304,16 @@ void Auditor::On(const event::RungRecorded& e) {
   TrialBook& trial = Touch(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   const AuditedSpec& spec = experiment.spec;
+  if (spec.interval > 0) return NoteCompared(e, spec, trial);
   Must(spec.asha && e.bracket == trial.bracket, "only a bracket's own trials are recorded");
   const std::vector<double> milestones = spec.Milestones(e.bracket);
   Must(std::find(milestones.begin(), milestones.end(), e.milestone) != milestones.end(),
        "the milestone exists");
   Must(trial.rungs.emplace(e.milestone, e.value).second, "once per trial and milestone");
   std::vector<double>& values = experiment.rungs[{e.bracket, e.milestone}];
-  if (spec.promotes) NoteMember(e, experiment, trial);
-  if ((!spec.promotes || e.stopped) && !values.empty() && !std::isnan(e.value)) {
+  const bool pauses = spec.promotes || spec.halves;
+  if (pauses) NoteMember(e, experiment, trial);
+  if ((!pauses || e.stopped) && !values.empty() && !std::isnan(e.value)) {
     // Larger is better from here on.
     std::vector<double> sorted = values;
     for (double& value : sorted) value = spec.maximise ? value : -value;
@@ -321,6 +344,7 @@ void Auditor::EndTransaction() {
     CheckTrial(ExperimentOf(id.experiment), trial);
     CheckKeys(id.experiment, trial);
     CheckPromotions(ExperimentOf(id.experiment));
+    CheckWaits(ExperimentOf(id.experiment));
     trial.batch_rows.clear();
     trial.batch_rungs.clear();
   }
@@ -363,17 +387,18 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
        "who met a rule is stopped");
   Must(!trial.discarded || trial.runs.stop_requested || trial.runs.over,
        "no row is discarded without a stop");
+  if (experiment.spec.interval > 0) CheckCompared(experiment.spec, trial);
   if (!experiment.spec.asha) return;
   // One rung a row: the highest that was reached and is not recorded. A row at max_t has none.
   std::set<double> recorded = trial.before;
   size_t next = 0;
   for (const Row& row : trial.batch_rows) {
     const std::optional<double> loss = LossOf(row);
-    if (row.iteration >= experiment.spec.max_t || !loss) continue;
+    if (row.iteration >= experiment.spec.EndOf(trial.bracket) || !loss) continue;
     for (double milestone : experiment.spec.Milestones(trial.bracket)) {
       if (row.iteration < milestone) continue;
       const bool is_passed = !recorded.empty() && *recorded.rbegin() >= milestone;
-      if (experiment.spec.promotes && is_passed) break;
+      if ((experiment.spec.promotes || experiment.spec.halves) && is_passed) break;
       if (recorded.contains(milestone)) continue;
       recorded.insert(milestone);
       Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&
@@ -390,6 +415,8 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
+  Must(!owner.replaced, "what an attempt saves after it was replaced is not committed");
+  owner.next_checkpoint = e.checkpoint + 1;
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
   Must(e.seq > owner.saved_seq, "a row's checkpoint is committed once, whatever has become of it");
   CheckBytes(e, owner);

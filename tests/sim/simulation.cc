@@ -243,14 +243,31 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   return WithOtherSearch(WithOtherScheduler(std::move(text)));
 }
 
-// In every fourth run asha is its promotion variant. The share follows from the seed and not from
-// the run's generator, so that other runs keep their course.
+// In every sixth run asha is its promotion variant. In every fourth population based training takes
+// its place, in every twelfth the median stopping rule, and in every twelfth HyperBand. The share
+// follows from the seed and not from the run's generator, so that the other runs keep their course.
 std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t at = text.find("\"asha\"");
-  const bool is_judged = text.find("\"judges\"") != std::string::npos;
-  if (at == std::string::npos || is_judged || Rng(seed_, kSchedulerStream).Below(4) != 0)
-    return text;
-  return text.replace(at, 6, "\"asha_promotion\"");
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  if (at == std::string::npos || has("\"judges\"")) return text;
+  const uint64_t kind = Rng(seed_, kSchedulerStream).Below(4);
+  const bool is_third = Rng(seed_, kSchedulerStream + 1).Below(3) == 0;
+  const size_t length = text.find('}', at) + 1 - at;
+  if (kind == 0 && is_third)
+    return text.replace(at, length, R"("hyperband":{"max_t":6,"reduction_factor":2})");
+  if (kind == 0) return text.replace(at, 6, "\"asha_promotion\"");
+  if (kind == 2 && is_third)
+    return text.replace(at, length,
+                        R"("median_stopping":{"time_attr":"training_iteration",)"
+                        R"("grace_period":2,"min_samples_required":1})");
+  // A driver gives trials several ranks, whose positions in data sets are followed along one trial.
+  if (kind != 1 || has("\"ranks\"") || has("\"bundles\"") || has("\"driver\"")) return text;
+  text.replace(at, length,
+               R"("pbt":{"time_attr":"training_iteration","perturbation_interval":2,)"
+               R"("hyperparam_mutations":{"lr":{"uniform":[0,1]}}})");
+  // A search that learns is refused beside it.
+  const size_t search = text.find("\"search\":") + 9;
+  return text.replace(search, text.find(",\"", search) - search, "\"basic\"");
 }
 
 // In three of four runs another model is in the place of tpe, and in a mixed space. As above, the

@@ -60,3 +60,15 @@ TEST_CASE("asha promotion: a row is recorded at the highest rung that it reached
   CHECK(MilestoneOf(11, {9}) == std::nullopt);  // Rung 3 was skipped.
   CHECK(MilestoneOf(28, {1, 3, 9}) == 27.0);
 }
+
+TEST_CASE("asha promotion: the plan has the exact number of trials at each rung") {
+  const auto json = Json::Parse(
+      R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min","num_samples":10,)"
+      R"("scheduler":{"asha_promotion":{"max_t":27,"reduction_factor":3}}})");
+  const ExperimentSpec spec = *ParseExperimentSpec(*json);
+  const SchedulePlan plan = SchedulerOf(spec).PlanOf(spec, 10);
+  std::vector<int64_t> trials;
+  for (const Json& rung : plan.brackets.array().front().Find("rungs")->array())
+    trials.push_back(rung.GetInt("trials"));
+  CHECK(trials == std::vector<int64_t>{10, 3, 1, 1});
+}

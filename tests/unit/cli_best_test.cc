@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "cli/render/best.h"
@@ -37,6 +38,17 @@ TEST_CASE("best: the best come first, ties in order, trials without a value neve
   CHECK(lines[3] == "1/0    COMPLETED  3     5     0.1 ▅");  // Half way on a logarithmic scale.
   CHECK(lines[5] == "same in all trials: width=64");
   CHECK(BestTrials(true, 3).Render("loss").empty());
+}
+
+TEST_CASE("population: values that were compared, and parents") {
+  const Json population = *Json::Parse(
+      R"([{"trial":"1/0","score":0.5,"compared_at":4,"clones":2,"cloned_from":"1/3"},)"
+      R"({"trial":"1/1","score":null,"compared_at":null,"clones":0,"cloned_from":null}])");
+  const std::string text = RenderPopulation(population);
+  CHECK(text.find("CLONED FROM") != std::string::npos);
+  CHECK(text.find("1/3") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 3);
+  CHECK(RenderPopulation(Json::MakeArray()).empty());
 }
 
 TEST_CASE("csv: what needs quotes has them, what is absent is empty") {

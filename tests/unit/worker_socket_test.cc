@@ -316,6 +316,20 @@ TEST_CASE("reports that were sent before the end are read, however many") {
   CHECK(site.attempt->spool().last_seq() == kReports);
 }
 
+TEST_CASE("a trial that the head pauses at a row hears of the pause before the verdict") {
+  Site site;
+  Client client(site.path);
+  REQUIRE(client.Greet());
+  client.Say("{\"op\":\"report\",\"seq\":1,\"wait\":true,\"metrics\":{\"a\":1}}\n");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+  while (site.attempt->spool().last_seq() == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  site.attempt->OnVerdict({.acked_seq = 1, .suspend = true});
+  site.socket.Wake();
+  CHECK(client.Line().find("\"pause\"") != std::string::npos);
+  CHECK(client.Line().find("\"continue\"") != std::string::npos);
+}
+
 TEST_CASE("many refusals are one line in the log, and one more for each minute") {
   RefusalLog log;
   CHECK(log.Note(5) == 1);

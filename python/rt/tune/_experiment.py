@@ -26,7 +26,12 @@ from rt.tune._native import space_of
 from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
-from rt.tune.schedulers import as_scheduler, runs_in_head
+from rt.tune.schedulers import (
+    PopulationBasedTraining,
+    as_scheduler,
+    runs_in_head,
+    space_with,
+)
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
@@ -270,6 +275,20 @@ def _check_counts(tune: TuneConfig) -> None:
         raise ValueError("max_concurrent_trials must be 0 (no limit) or more")
 
 
+def _space_of(request: Request) -> Optional[dict[str, Any]]:
+    """The search space, with the parameters that its scheduler mutates."""
+    scheduler = as_scheduler(request.tune.scheduler)
+    if not isinstance(scheduler, PopulationBasedTraining) or not runs_in_head(scheduler):
+        return request.space
+    search = as_search(request.tune.search_alg)
+    if isinstance(search, Searcher) or "basic" not in search.to_spec():
+        raise ValueError(
+            "PopulationBasedTraining changes the configurations of its trials itself, so that a "
+            "search algorithm would learn nothing; leave search_alg out"
+        )
+    return space_with(request.space, scheduler.mutations)
+
+
 def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
     """(specification without inputs, table of values, whether its name contains today's date).
 
@@ -278,7 +297,7 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
     tune, run = request.tune, request.run
     _check_counts(tune)
     names_of(run.log_to_file)  # Refuses an invalid value before anything is started.
-    space, table = encode_space(request.space)
+    space, table = encode_space(_space_of(request))
     metric, mode = metric_and_mode(tune)
     search = as_search(tune.search_alg)
     name = trainable_name(request.trainable)
@@ -376,6 +395,9 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
+            "checkpoint_at_milestones": isinstance(
+                as_scheduler(request.tune.scheduler), PopulationBasedTraining
+            ),
             "chdir": _wants_trial_dir(),
             "cwd": os.getcwd(),
             "kept_config": _kept_config(request, trainable),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any, Optional, Union
 
 from rt import _algorithms
+from rt._encode import encode_space, json_value
 from rt._missing import explain
 from rt._slips import number, refuse_class, suggests_arguments
+from rt._space import Domain, choice
 
 
 class TrialScheduler:
-    """Decides which trials continue. FIFO and ASHA run in the head, other subclasses in the driver.
+    """Decides which trials continue. The schedulers of this module run in the head, other
+    subclasses in the driver.
 
     A scheduler in the driver sees every result of every trial, in order and once. After each of its
     results a trial waits for the answer of on_trial_result. A driver that is run again creates the
@@ -149,6 +153,216 @@ class AsyncHyperBandScheduler(TrialScheduler):
 ASHAScheduler = AsyncHyperBandScheduler
 
 
+@suggests_arguments
+class HyperBandScheduler(TrialScheduler):
+    """HyperBand (Li et al. 2018), synchronous, in the head, with Ray's arguments.
+
+    The trials of a bracket are paused at each rung until all of them are there; then the best
+    1/reduction_factor continue from their checkpoints, and the others are stopped. A bracket that
+    is not full waits while more trials may come. max_t is in units of time_attr. Trials report a
+    checkpoint with the row of each rung. Raises ValueError for invalid arguments.
+    """
+
+    needs_metric = True
+    _LARGEST_FIRST = False
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        max_t: int = 81,
+        reduction_factor: float = 3,
+        stop_last_trials: bool = True,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if number("max_t", max_t) < 1:
+            raise ValueError("max_t must be at least 1")
+        if number("reduction_factor", reduction_factor) < 1.1:
+            raise ValueError("reduction_factor must be at least 1.1")
+        self.metric = metric
+        self.mode = mode
+        self._arguments = {
+            "time_attr": time_attr,
+            "max_t": max_t,
+            "reduction_factor": reduction_factor,
+            "largest_first": self._LARGEST_FIRST,
+            "stop_last_trials": bool(stop_last_trials),
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"hyperband": {...}}."""
+        return {"hyperband": dict(self._arguments)}
+
+
+class HyperBandForBOHB(HyperBandScheduler):
+    """HyperBandScheduler whose bands begin with the bracket that has the most trials.
+
+    A search algorithm that learns, such as TPESearch, has results of low fidelity early then.
+    """
+
+    _LARGEST_FIRST = True
+
+
+@suggests_arguments
+class MedianStoppingRule(TrialScheduler):
+    """The median stopping rule (Golovin et al. 2017) in the head, with Ray's arguments.
+
+    From grace_period on (in units of time_attr), a trial is stopped when its best value is worse
+    than the median of the other trials' means since grace_period, over those that have come as far:
+    at least min_samples_required. hard_stop=False: it is paused instead, until no other trial waits
+    for nodes, and then runs to its end; report checkpoints for that. min_time_slice has no effect:
+    a trial continues while too few others have come as far, and is not paused for others. Raises
+    ValueError for invalid arguments.
+    """
+
+    needs_metric = True
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        grace_period: float = 60.0,
+        min_samples_required: int = 3,
+        min_time_slice: int = 0,
+        hard_stop: bool = True,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if number("grace_period", grace_period) < 0:
+            raise ValueError("grace_period must be at least 0")
+        if number("min_time_slice", min_time_slice) < 0:
+            raise ValueError("min_time_slice must be at least 0")
+        needed = number("min_samples_required", min_samples_required)
+        if needed < 0 or needed != int(needed):
+            raise ValueError("min_samples_required must be a whole number, at least 0")
+        self.metric = metric
+        self.mode = mode
+        self._arguments = {
+            "time_attr": time_attr,
+            "grace_period": grace_period,
+            "min_samples_required": int(needed),
+            "hard_stop": bool(hard_stop),
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"median_stopping": {...}}."""
+        return {"median_stopping": dict(self._arguments)}
+
+
+@suggests_arguments
+class PopulationBasedTraining(TrialScheduler):
+    """Population based training (Jaderberg et al. 2017) in the head, with Ray's arguments.
+
+    Once in each perturbation_interval (in units of time_attr), a trial in the lowest quantile takes
+    the newest checkpoint of a random trial in the highest, and a mutation of its configuration.
+    hyperparam_mutations: for each parameter a list of its values in order, or a domain such as
+    tune.uniform(0, 1); parameters that the search space lacks are drawn from it. Report a
+    checkpoint with the first row of each interval. Values stay in their domains. Raises ValueError
+    for invalid arguments, for custom_explore_fn and for synch.
+    """
+
+    needs_metric = True
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        perturbation_interval: float = 60.0,
+        burn_in_period: float = 0.0,
+        hyperparam_mutations: Optional[dict[str, Any]] = None,
+        quantile_fraction: float = 0.25,
+        resample_probability: float = 0.25,
+        perturbation_factors: tuple[float, float] = (1.2, 0.8),
+        custom_explore_fn: Optional[Callable[[dict[str, Any]], dict[str, Any]]] = None,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if custom_explore_fn is not None:
+            raise ValueError(
+                "custom_explore_fn is Python code, and the head explores by itself: describe the "
+                "values in hyperparam_mutations, or write a subclass of TrialScheduler, which runs "
+                "in the script"
+            )
+        if synch:
+            raise ValueError(
+                "synch=True is not there: trials are compared as they come; leave synch out"
+            )
+        if not hyperparam_mutations or not isinstance(hyperparam_mutations, dict):
+            raise ValueError("hyperparam_mutations names the parameters that are mutated")
+        pair = isinstance(perturbation_factors, (list, tuple)) and len(perturbation_factors) == 2
+        if not pair:
+            raise ValueError("perturbation_factors are two numbers, such as (1.2, 0.8)")
+        if not 0 <= number("quantile_fraction", quantile_fraction) <= 0.5:
+            raise ValueError("quantile_fraction must be between 0 and 0.5")
+        if not 0 <= number("resample_probability", resample_probability) <= 1:
+            raise ValueError("resample_probability must be between 0 and 1")
+        if number("perturbation_interval", perturbation_interval) <= 0:
+            raise ValueError("perturbation_interval must be above 0")
+        if number("burn_in_period", burn_in_period) < 0:
+            raise ValueError("burn_in_period must be at least 0")
+        if not require_attrs:
+            raise ValueError("require_attrs=False is not there: each row has metric and time_attr")
+        self.metric = metric
+        self.mode = mode
+        self.mutations = hyperparam_mutations
+        increase, decrease = perturbation_factors
+        self._arguments = {
+            "time_attr": time_attr,
+            "perturbation_interval": perturbation_interval,
+            "burn_in_period": burn_in_period,
+            "hyperparam_mutations": _mutations(hyperparam_mutations),
+            "quantile_fraction": quantile_fraction,
+            "resample_probability": resample_probability,
+            "increase_factor": number("perturbation_factors", increase),
+            "decrease_factor": number("perturbation_factors", decrease),
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"pbt": {...}}."""
+        return {"pbt": self._arguments}
+
+
+def _mutations(given: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The JSON form of hyperparam_mutations. Raises ValueError for what cannot be explored."""
+    found: dict[str, Any] = {}
+    for name, mutation in given.items():
+        where = f"hyperparam_mutations: {path}{name}"
+        if isinstance(mutation, (list, tuple)):
+            if not mutation:
+                raise ValueError(f"{where} has an empty list")
+            found[str(name)] = [json_value(value, (str(name),)) for value in mutation]
+        elif isinstance(mutation, Domain):
+            found[str(name)] = encode_space({"x": mutation})[0]["x"]
+        elif isinstance(mutation, dict) and "grid_search" not in mutation:
+            found[str(name)] = _mutations(mutation, f"{path}{name}/")
+        elif callable(mutation):
+            raise ValueError(f"{where} is a function; give a domain such as tune.uniform(0, 1)")
+        else:
+            raise ValueError(f"{where} must be a list of values or a domain, not {mutation!r}")
+    return found
+
+
+def space_with(space: Optional[dict[str, Any]], mutations: dict[str, Any]) -> dict[str, Any]:
+    """The search space; what it lacks of the mutated parameters is drawn from their mutations."""
+    merged = dict(space or {})
+    for name, mutation in mutations.items():
+        if isinstance(mutation, dict):
+            inner = merged.get(name)
+            if inner is None or (isinstance(inner, dict) and "grid_search" not in inner):
+                merged[name] = space_with(inner, mutation)
+        elif name not in merged:
+            is_list = isinstance(mutation, (list, tuple))
+            merged[name] = choice(list(mutation)) if is_list else mutation
+    return merged
+
+
 class HeadScheduler(TrialScheduler):
     """A scheduler of the head that has no class of its own: its name and its options.
 
@@ -178,6 +392,12 @@ _CLASSES: dict[str, type[TrialScheduler]] = {
     "asha": AsyncHyperBandScheduler,
     "async_hyperband": AsyncHyperBandScheduler,
     "asynchyperband": AsyncHyperBandScheduler,
+    "hyperband": HyperBandScheduler,
+    "hb_bohb": HyperBandForBOHB,
+    "median_stopping": MedianStoppingRule,
+    "median_stopping_rule": MedianStoppingRule,
+    "medianstopping": MedianStoppingRule,
+    "pbt": PopulationBasedTraining,
 }
 
 
@@ -199,7 +419,7 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
 
 def runs_in_head(scheduler: TrialScheduler) -> bool:
     """Whether the head runs it; a subclass runs in the driver."""
-    return type(scheduler) in (FIFOScheduler, AsyncHyperBandScheduler, HeadScheduler)
+    return type(scheduler) in {FIFOScheduler, HeadScheduler, *_CLASSES.values()}
 
 
 def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
@@ -221,6 +441,10 @@ __all__ = [
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
     "FIFOScheduler",
+    "HyperBandForBOHB",
+    "HyperBandScheduler",
+    "MedianStoppingRule",
+    "PopulationBasedTraining",
     "TrialScheduler",
     "create_scheduler",
 ]

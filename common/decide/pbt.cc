@@ -1,0 +1,221 @@
+#include "common/decide/pbt.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+constexpr char kMutations[] = "hyperparam_mutations";
+// Explore steps are drawn from a stream of their own.
+constexpr uint64_t kExploreStream = 0x6578706c6f726521;
+// Points at which a program waits for the decision; later ones are decided while it trains.
+constexpr size_t kWaitsMax = 512;
+// A double holds every whole number up to this one.
+constexpr double kWholeMax = 9'007'199'254'740'992.0;
+
+double At(const ExperimentSpec& spec, const char* option) {
+  return spec.scheduler.options.GetDouble(option);
+}
+
+// The one variable of a space that is nothing else; null: it is a map of several.
+std::optional<Domain> DomainOf(const Json& mutation) {
+  const absl::StatusOr<Space> space = ParseSpace(Json::MakeObject({{"x", mutation}}), "");
+  const bool is_one =
+      space.ok() && space->variables.size() == 1 && space->variables.front().path.size() == 1;
+  if (!is_one) return std::nullopt;
+  return space->variables.front().domain;
+}
+
+bool IsSame(const Json& a, const Json& b) {
+  return a == b || (a.is_number() && b.is_number() && a.AsDouble() == b.AsDouble());
+}
+
+Json OfList(const std::vector<Json>& values, const Json* now, const ExploreOptions& options,
+            Rng& rng) {
+  const bool resamples = rng.Uniform() < options.resample_probability;
+  const auto known = std::find_if(values.begin(), values.end(), [&](const Json& one) {
+    return now != nullptr && IsSame(one, *now);
+  });
+  if (resamples || known == values.end()) return values[rng.Below(values.size())];
+  const auto at = known - values.begin(), last = static_cast<std::ptrdiff_t>(values.size()) - 1;
+  const std::ptrdiff_t next = rng.Below(2) == 0 ? at - 1 : at + 1;
+  return values[static_cast<size_t>(std::clamp<std::ptrdiff_t>(next, 0, last))];
+}
+
+bool HasWholeValues(Domain::Kind kind) {
+  return kind == Domain::Kind::kRandInt || kind == Domain::Kind::kQRandInt ||
+         kind == Domain::Kind::kLogRandInt || kind == Domain::Kind::kQLogRandInt;
+}
+
+Json OfDomain(const Domain& domain, const Json* now, const ExploreOptions& options, Rng& rng) {
+  using Kind = Domain::Kind;
+  if (domain.kind == Kind::kChoice) return OfList(domain.values, now, options, rng);
+  const bool resamples = rng.Uniform() < options.resample_probability;
+  const bool is_finite = now != nullptr && now->is_number() && std::isfinite(now->AsDouble());
+  if (resamples || !is_finite) return options.draw(domain, rng);
+  const double factor = rng.Below(2) == 0 ? options.increase_factor : options.decrease_factor;
+  double value = now->AsDouble() * factor;
+  if (domain.kind != Kind::kNormal && domain.kind != Kind::kQNormal) {
+    const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
+    value = std::clamp(value, domain.lower, is_open ? domain.upper - 1 : domain.upper);
+  }
+  const bool is_whole = HasWholeValues(domain.kind) || now->is_int();
+  if (!is_whole) return Json(value);
+  return Json(static_cast<int64_t>(std::clamp(value, -kWholeMax, kWholeMax)));
+}
+
+// The newest multiple of the interval by `t`: the same product as that of LimitsOf.
+double BegunBy(double interval, double t) {
+  const double count = std::floor(t / interval);
+  return (count + 1) * interval <= t ? (count + 1) * interval : count * interval;
+}
+
+absl::Status CheckPbt(const Json& options, std::string_view path) {
+  if (!options.Find(kMutations)->object().empty()) return absl::OkStatus();
+  return SpecError(std::string(path) + "/" + kMutations,
+                   "names the parameters that are mutated, at least one",
+                   "for example {lr: {loguniform: [1e-4, 1e-1]}}");
+}
+
+AlgorithmTable MakePbtTable() {
+  using Type = AlgorithmOption::Type;
+  return {
+      .kind = AlgorithmKind::kScheduler,
+      .name = "pbt",
+      .version = 1,
+      .meaning =
+          "Population based training: bad trials take checkpoints of good ones, and mutate "
+          "their configurations",
+      .options =
+          {{.name = "time_attr",
+            .type = Type::kMetricName,
+            .default_value = "time_total_s",
+            .meaning = "The reported value in whose units the other options are"},
+           {.name = "perturbation_interval",
+            .default_value = 60.0,
+            .meaning = "A trial is compared with the others once in each interval of this length",
+            .lower = 0,
+            .is_open = true},
+           {.name = "burn_in_period",
+            .default_value = 0.0,
+            .meaning = "No trial is compared before this time",
+            .lower = 0},
+           {.name = kMutations,
+            .type = Type::kMutations,
+            .default_value = Json::MakeObject(),
+            .meaning = "For each parameter that is mutated its values in order, or its domain"},
+           {.name = "quantile_fraction",
+            .default_value = 0.25,
+            .meaning = "The part of the trials that is replaced, and the part that replaces them",
+            .lower = 0,
+            .upper = 0.5},
+           {.name = "resample_probability",
+            .default_value = 0.25,
+            .meaning = "How often a parameter is drawn anew instead of changed",
+            .lower = 0,
+            .upper = 1},
+           {.name = "increase_factor",
+            .default_value = 1.2,
+            .meaning = "A number is multiplied by this, or",
+            .lower = 0,
+            .is_open = true},
+           {.name = "decrease_factor",
+            .default_value = 0.8,
+            .meaning = "by this",
+            .lower = 0,
+            .is_open = true}},
+      .needs_metric = true,
+      .check = CheckPbt};
+}
+
+class PbtScheduler final : public Scheduler {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table = MakePbtTable();
+    return table;
+  }
+  TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t) const override {
+    TrialLimits limits{.time_attr = spec.scheduler.options.GetString("time_attr")};
+    const double interval = At(spec, "perturbation_interval");
+    for (size_t i = 1; i <= kWaitsMax; ++i)
+      if (const double at = interval * static_cast<double>(i); at >= At(spec, "burn_in_period"))
+        limits.milestones.push_back(at);
+    return limits;
+  }
+  RowVerdict OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
+                   const RowView& row) const override {
+    const std::optional<double> t = RowValue(row, trial.limits.time_attr);
+    const std::optional<double> value = RowValue(row, spec.metric);
+    if (!t || !value || !std::isfinite(*t) || *t < At(spec, "burn_in_period")) return {};
+    const double begun = BegunBy(At(spec, "perturbation_interval"), *t);
+    const bool is_known = !trial.recorded.empty() && *trial.recorded.rbegin() >= begun;
+    if (begun <= 0 || is_known) return {};
+    return {.milestone = begun, .value = *value};
+  }
+  bool reviews_trials() const override { return true; }
+  bool clones_trials() const override { return true; }
+  ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override {
+    if (!review.recorded) return {};
+    std::vector<const PopulationMember*> scored;  // The worst first.
+    for (const PopulationMember& member : review.population)
+      if (!std::isnan(member.score)) scored.push_back(&member);
+    const double sign = spec.mode == Mode::kMax ? 1 : -1;
+    std::stable_sort(scored.begin(), scored.end(), [&](const auto* a, const auto* b) {
+      return sign * a->score < sign * b->score;
+    });
+    const size_t size = QuantileSize(scored.size(), At(spec, "quantile_fraction"));
+    const auto lowest = scored.begin() + static_cast<std::ptrdiff_t>(size);
+    const auto own = std::find_if(scored.begin(), lowest, [&](const PopulationMember* member) {
+      return member->number == *review.recorded;
+    });
+    if (own == lowest) return {};
+    Rng rng(review.seed ^ kExploreStream, (uint64_t{(*own)->number} << 32) + (*own)->comparisons);
+    const PopulationMember& parent =
+        **(scored.end() - 1 - static_cast<std::ptrdiff_t>(rng.Below(size)));
+    if (parent.checkpoint == 0) return {};
+    const absl::StatusOr<Json> params = Json::Parse(*parent.params);
+    if (!params.ok()) return {};
+    const ExploreOptions options{.resample_probability = At(spec, "resample_probability"),
+                                 .increase_factor = At(spec, "increase_factor"),
+                                 .decrease_factor = At(spec, "decrease_factor"),
+                                 .draw = review.draw};
+    const Json& mutations = *spec.scheduler.options.Find(kMutations);
+    return {.clones = {{.trial = *review.recorded,
+                        .from = parent.number,
+                        .checkpoint = parent.checkpoint,
+                        .params = Explore(*params, mutations, options, rng)}}};
+  }
+};
+
+}  // namespace
+
+const Scheduler& Pbt() {
+  static const PbtScheduler scheduler;
+  return scheduler;
+}
+
+size_t QuantileSize(size_t scored, double fraction) {
+  if (scored <= 1) return 0;
+  const auto wanted = static_cast<size_t>(std::ceil(static_cast<double>(scored) * fraction));
+  return std::min(wanted, scored / 2);
+}
+
+Json Explore(Json params, const Json& mutations, const ExploreOptions& options, Rng& rng) {
+  for (const auto& [name, mutation] : mutations.object()) {
+    const Json* now = params.Find(name);
+    if (mutation.is_array()) {
+      params.Set(name, OfList(mutation.array(), now, options, rng));
+    } else if (const std::optional<Domain> domain = DomainOf(mutation)) {
+      params.Set(name, OfDomain(*domain, now, options, rng));
+    } else {
+      Json inner = now != nullptr && now->is_object() ? *now : Json::MakeObject();
+      params.Set(name, Explore(std::move(inner), mutation, options, rng));
+    }
+  }
+  return params;
+}
+
+}  // namespace rt

@@ -1,0 +1,33 @@
+// Population based training (Jaderberg et al. 2017), asynchronous, with the options and the explore
+// step of Ray's PopulationBasedTraining. Once in each perturbation interval a trial in the lowest
+// quantile of the population takes the newest checkpoint of a random trial in the highest quantile,
+// and a mutation of that trial's configuration. Pure.
+//
+// Where Ray multiplies beyond the range of a domain, or multiplies a choice, a value stays in its
+// domain here. The intervals of all trials begin at multiples of the interval.
+#pragma once
+
+#include "common/base/rng.h"
+#include "common/decide/scheduler.h"
+#include "common/spec/space.h"
+
+namespace rt {
+
+const Scheduler& Pbt();
+
+// So many trials are in the lowest quantile, and as many in the highest, of `scored` trials.
+size_t QuantileSize(size_t scored, double fraction);
+
+struct ExploreOptions {
+  double resample_probability = 0.25;
+  double increase_factor = 1.2;
+  double decrease_factor = 0.8;
+  Json (*draw)(const Domain& domain, Rng& rng) = nullptr;  // A value of the domain.
+};
+// `params` with each parameter of `mutations` mutated. A list: the value before or after it, or,
+// with the resample probability and when the value is not in the list, any. A domain: the value
+// times a factor, or, with that probability and when there is no number, a drawn one. A map: its
+// members.
+Json Explore(Json params, const Json& mutations, const ExploreOptions& options, Rng& rng);
+
+}  // namespace rt

@@ -1,0 +1,126 @@
+"""Schedulers of the head in plain scripts: promotion ASHA, HyperBand and population based training,
+which resume trials from checkpoints, and the median stopping rule."""
+
+import json
+import unittest
+
+from script import Place
+
+TRAINABLE = """
+import json, os, tempfile
+from rt import tune
+
+def load():
+    checkpoint = tune.get_checkpoint()
+    if not checkpoint:
+        return None
+    with checkpoint.as_directory() as folder:
+        with open(os.path.join(folder, "state.json")) as file:
+            return json.load(file)
+
+def save(state, metrics):
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "state.json"), "w") as file:
+            json.dump(state, file)
+        tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(folder))
+"""
+
+# Two trials, each of which can improve one of two weights (Jaderberg et al. 2017, figure 2): alone,
+# a trial comes to 0.39; with the weights of the other one, to 1.2.
+TOY = TRAINABLE + """
+from rt.tune.schedulers import PopulationBasedTraining
+
+def toy(config):
+    state = load() or {"step": 0, "weights": [0.9, 0.9]}
+    rates = [config["h0"], config["h1"]]
+    while state["step"] < 60:
+        state["step"] += 1
+        state["weights"] = [w - 0.2 * h * w for w, h in zip(state["weights"], rates)]
+        score = 1.2 - sum(w * w for w in state["weights"])
+        if state["step"] % 4 == 0:
+            save(state, {"score": score, "step": state["step"]})
+        else:
+            tune.report({"score": score, "step": state["step"]})
+
+results = tune.Tuner(
+    tune.with_resources(toy, {"cpu": 0.5}),
+    param_space={"h0": tune.uniform(0, 1), "h1": tune.uniform(0, 1)},
+    tune_config=tune.TuneConfig(
+        metric="score", mode="max",
+        search_alg=tune.search.BasicVariantGenerator(
+            points_to_evaluate=[{"h0": 1.0, "h1": 0.0}, {"h0": 0.0, "h1": 1.0}]),
+        num_samples=2,
+        scheduler=PopulationBasedTraining(
+            time_attr="step", perturbation_interval=4, quantile_fraction=0.5,
+            hyperparam_mutations={"h0": tune.uniform(0, 1), "h1": tune.uniform(0, 1)})),
+    run_config=tune.RunConfig(name="toy"),
+).fit()
+def configs_of(path):
+    with open(os.path.join(path, "result.json")) as file:
+        return len({json.dumps(json.loads(line)["config"], sort_keys=True) for line in file})
+
+print("RESULT", json.dumps({"best": results.get_best_result().metrics["score"],
+                            "configs": [configs_of(each.path) for each in results]}))
+"""
+
+RUNGS = TRAINABLE + """
+def climb(config):
+    state = load() or {"step": 0}
+    while state["step"] < 9:
+        state["step"] += 1
+        save(state, {"loss": config["x"] - 0.01 * state["step"]})
+
+# The rows of each trial, and the best configuration.
+def search(name, values, scheduler, **options):
+    results = tune.Tuner(
+        tune.with_resources(climb, {"cpu": 1}),
+        param_space={"x": tune.grid_search(values)},
+        tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=scheduler, **options),
+        run_config=tune.RunConfig(name=name),
+    ).fit()
+    rows = [sum(1 for _ in open(os.path.join(each.path, "result.json"))) for each in results]
+    return rows, results.get_best_result().config["x"]
+
+asha = tune.create_scheduler("asha_promotion", max_t=9, reduction_factor=3)
+found = {
+    "promotion": search("climb", [9, 8, 7, 6, 5, 4, 3, 2, 1], asha, max_concurrent_trials=1),
+    "hyperband": search("band", [5, 4, 3, 2, 1],
+                        tune.schedulers.HyperBandScheduler(max_t=3, reduction_factor=3)),
+    "median": search("median", [3, 1, 9, 2],
+                     tune.schedulers.MedianStoppingRule(
+                         "training_iteration", grace_period=4, min_samples_required=2),
+                     max_concurrent_trials=1),
+}
+print("RESULT", json.dumps(found))
+"""
+
+
+class PopulationsTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+
+    def result_of(self, script: str) -> dict:
+        done = self.place.run(script)
+        self.place.wait_gone()
+        return json.loads(done.stdout.split("RESULT", 1)[1].splitlines()[0])
+
+    def test_population_based_training_solves_the_toy_with_two_weights(self) -> None:
+        result = self.result_of(TOY)
+        self.assertGreaterEqual(result["best"], 1.15)
+        self.assertGreater(max(result["configs"]), 1)  # Rows have the configuration of their time.
+
+    def test_rungs_and_medians_end_trials_early_and_train_no_step_twice(self) -> None:
+        found = self.result_of(RUNGS)
+        rows, best = found["promotion"]
+        # Every trial stops at a rung (1, 3) or is trained to max_t, and resumes where it saved.
+        self.assertLessEqual(set(rows), {1, 3, 9})
+        self.assertEqual((rows.count(9), best), (1, 1))
+        # Two trials train to max_t at once; of the bracket of three, the best one does.
+        self.assertEqual(found["hyperband"], [[3, 3, 1, 1, 3], 1])
+        # The third is worse than the median of the first two as soon as the grace period is over.
+        self.assertEqual(found["median"], [[9, 9, 4, 9], 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+"""PopulationBasedTraining: what of Ray's arguments becomes of the specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rt import tune
+from rt.tune._experiment import Request, build_spec
+from rt.tune.schedulers import PopulationBasedTraining, create_scheduler
+
+
+def test_arguments_have_rays_defaults() -> None:
+    scheduler = PopulationBasedTraining(hyperparam_mutations={"lr": tune.uniform(0, 1)})
+    assert scheduler.to_spec() == {
+        "pbt": {
+            "time_attr": "time_total_s",
+            "perturbation_interval": 60.0,
+            "burn_in_period": 0.0,
+            "hyperparam_mutations": {"lr": {"uniform": [0, 1]}},
+            "quantile_fraction": 0.25,
+            "resample_probability": 0.25,
+            "increase_factor": 1.2,
+            "decrease_factor": 0.8,
+        }
+    }
+
+
+def test_lists_and_maps_are_mutations() -> None:
+    scheduler = create_scheduler(
+        "pbt", hyperparam_mutations={"net": {"width": [16, 32]}, "act": ("relu", "tanh")}
+    )
+    spec = scheduler.to_spec()["pbt"]["hyperparam_mutations"]
+    assert spec == {"net": {"width": [16, 32]}, "act": ["relu", "tanh"]}
+
+
+def test_parameters_that_the_space_lacks_are_drawn_from_their_mutations() -> None:
+    scheduler = PopulationBasedTraining(
+        metric="m", mode="max",
+        hyperparam_mutations={"lr": tune.uniform(0, 1), "net": {"width": [16, 32]}, "depth": [1]},
+    )  # fmt: skip
+    request = Request(
+        trainable=print,
+        space={"depth": 7, "net": {"seed": 1}},
+        tune=tune.TuneConfig(scheduler=scheduler),
+        run=tune.RunConfig(),
+    )
+    space = build_spec(request)[0]["space"]
+    assert space == {
+        "depth": 7,
+        "net": {"seed": 1, "width": {"choice": [16, 32]}},
+        "lr": {"uniform": [0, 1]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "names the parameters"),
+        ({"custom_explore_fn": dict}, "custom_explore_fn is Python code"),
+        ({"synch": True}, "synch=True is not there"),
+        ({"quantile_fraction": 0.6}, "quantile_fraction must be between 0 and 0.5"),
+        ({"perturbation_interval": 0}, "perturbation_interval must be above 0"),
+        ({"perturbation_factors": (1.2,)}, "perturbation_factors are two numbers"),
+        ({"perturbation_factors": 1.2}, "perturbation_factors are two numbers"),
+        ({"hyperparam_mutations": {"lr": 3}}, "hyperparam_mutations: lr must be a list"),
+        ({"hyperparam_mutations": {"lr": []}}, "hyperparam_mutations: lr has an empty list"),
+        ({"hyperparam_mutations": {"lr": lambda: 1}}, "give a domain such as tune.uniform"),
+        ({"hyperparam_mutations": {"lr": tune.sample_from(dict)}}, "lr"),
+        ({"hyperparam_mutations": {"lr": tune.grid_search([1])}}, "hyperparam_mutations: lr must"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(arguments: dict[str, Any], message: str) -> None:
+    given = {"hyperparam_mutations": {"lr": [1, 2]}} if arguments else {}
+    with pytest.raises(ValueError, match=message):
+        PopulationBasedTraining(**{**given, **arguments})
+
+
+class Own(tune.search.Searcher):
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        return {}
+
+
+def test_a_search_algorithm_is_refused_beside_it() -> None:
+    scheduler = PopulationBasedTraining(hyperparam_mutations={"lr": tune.uniform(0, 1)})
+    request = Request(
+        trainable=print,
+        space={},
+        tune=tune.TuneConfig(metric="m", mode="max", scheduler=scheduler, search_alg=Own()),
+        run=tune.RunConfig(),
+    )
+    with pytest.raises(ValueError, match="a search algorithm would learn nothing"):
+        build_spec(request)

@@ -1,0 +1,44 @@
+// The auditor's part about the median stopping rule, from the words of Ray's page: every row is
+// kept here, and no point is left out.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+
+// The trial, whose kept rows include this one, has reported `value` at `time`.
+void Auditor::FollowMedian(const ExperimentBook& experiment, TrialBook& trial, double time,
+                           double value) {
+  const AuditedSpec& spec = experiment.spec;
+  if (time < spec.median_from) return;
+  // A trial that was restarted repeats what came after its checkpoint.
+  trial.curve.erase(trial.curve.lower_bound(time), trial.curve.end());
+  trial.curve[time] = value;
+  if (trial.reached_end || trial.must_stop) return;
+  const double sign = spec.maximise ? 1 : -1;  // More is better from here on.
+  double best = -INFINITY;
+  for (const KeptRow& row : trial.kept)
+    if (row.loss && !std::isnan(*row.loss)) best = std::max(best, sign * *row.loss);
+  std::vector<double> means;
+  for (const TrialBook& other : experiment.trials) {
+    if (&other == &trial || other.curve.empty() || other.curve.rbegin()->first < time) continue;
+    double sum = 0, count = 0;
+    for (const auto& [at, one] : other.curve) {
+      if (at > time || std::isnan(one)) continue;
+      sum += sign * one;
+      ++count;
+    }
+    if (count > 0) means.push_back(sum / count);
+  }
+  if (means.empty() || best == -INFINITY) return;
+  std::sort(means.begin(), means.end());
+  const size_t half = means.size() / 2;
+  const double median = means.size() % 2 == 1 ? means[half] : (means[half - 1] + means[half]) / 2;
+  const double blur = 1e-9 * std::max(1.0, std::abs(median));
+  trial.must_stop |= best < median - blur;
+  trial.may_stop |= best < median + blur;
+}
+
+}  // namespace rt::sim

@@ -1,0 +1,165 @@
+#include "common/decide/pbt.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+
+#include "common/algorithms/registry.h"
+#include "common/base/status.h"
+#include "common/search/basic.h"
+
+using namespace rt;
+
+namespace {
+
+Json Parsed(const std::string& text) { return *Json::Parse(text); }
+
+// Every value of "x" that exploring leads to.
+std::set<std::string> Explored(const std::string& value, const std::string& mutation,
+                               double resample) {
+  std::set<std::string> found;
+  for (uint64_t seed = 0; seed < 64; ++seed) {
+    Rng rng(seed);
+    const Json params = Explore(Parsed("{\"x\":" + value + "}"), Parsed("{\"x\":" + mutation + "}"),
+                                {.resample_probability = resample, .draw = Draw}, rng);
+    found.insert(params.Find("x")->Dump());
+  }
+  return found;
+}
+
+using Values = std::set<std::string>;
+
+ExperimentSpec SpecWith(const std::string& options) {
+  const auto spec = ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"score","mode":"max",)"
+             R"("scheduler":{"pbt":{"time_attr":"training_iteration","perturbation_interval":2,)"
+             R"("hyperparam_mutations":{"lr":{"uniform":[0,1]}})" +
+             options + "}}}"));
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  return *spec;
+}
+
+std::string ProblemWith(const std::string& mutations) {
+  return MessageOf(ParseExperimentSpec(Parsed(R"({"experiment":"e","command":["x"],"metric":"m",)"
+                                              R"("scheduler":{"pbt":{"hyperparam_mutations":)" +
+                                              mutations + "}}}"))
+                       .status());
+}
+
+}  // namespace
+
+// The values of Ray's test_trial_scheduler.py.
+TEST_CASE("pbt: exploring a list takes the value before or after, as in Ray") {
+  const std::string list = "[3,4,8,10]";
+  CHECK(Explored("4", list, 0) == Values{"3", "8"});
+  CHECK(Explored("3", list, 0) == Values{"3", "4"});
+  CHECK(Explored("10", list, 0) == Values{"8", "10"});
+  CHECK(Explored("7", list, 0) == Values{"3", "4", "8", "10"});
+  CHECK(Explored("4", list, 1) == Values{"3", "4", "8", "10"});
+  CHECK(Explored("4.0", list, 0) == Values{"3", "8"});
+}
+
+TEST_CASE("pbt: exploring a number multiplies it, as in Ray, and stays in its domain") {
+  CHECK(Explored("100", R"({"uniform":[0,1000]})", 0) == Values{"80", "120"});
+  CHECK(Explored("100.0", R"({"uniform":[0,1000]})", 0) == Values{"80.0", "120.0"});
+  CHECK(Explored("100.0", R"({"uniform":[0,110]})", 0) == Values{"80.0", "110.0"});
+  CHECK(Explored("5", R"({"randint":[1,6]})", 0) == Values{"4", "5"});
+  CHECK(Explored("100.0", R"({"choice":[10.0,100.0]})", 1) == Values{"10.0", "100.0"});
+  CHECK(Explored("100.0", R"({"uniform":[0,1000]})", 1).size() > 50);
+  CHECK(Explored("null", R"({"randint":[1,2]})", 0) == Values{"1"});
+  CHECK(Explored("9000000000000000000", R"({"uniform":[0,1e300]})", 0) ==
+        Values{"9007199254740992"});
+}
+
+TEST_CASE("pbt: parameters in maps are explored, and others stay") {
+  Rng rng(1);
+  const Json params =
+      Explore(Parsed(R"({"net":{"width":16,"depth":2},"seed":7})"),
+              Parsed(R"({"net":{"width":[16,32]}})"), {.resample_probability = 0}, rng);
+  CHECK(params.Find("seed")->AsInt() == 7);
+  CHECK(params.Find("net")->Find("depth")->AsInt() == 2);
+}
+
+TEST_CASE("pbt: the quantiles have the sizes of Ray's") {
+  CHECK(QuantileSize(1, 0.25) == 0);
+  CHECK(QuantileSize(2, 0.25) == 1);
+  CHECK(QuantileSize(3, 0.25) == 1);
+  CHECK(QuantileSize(4, 0.25) == 1);
+  CHECK(QuantileSize(5, 0.25) == 2);
+  CHECK(QuantileSize(8, 0.25) == 2);
+  CHECK(QuantileSize(10, 0.25) == 3);
+  CHECK(QuantileSize(5, 0.5) == 2);
+  CHECK(QuantileSize(5, 0) == 0);
+}
+
+TEST_CASE("pbt: a row is compared once in each interval, after the burn-in period") {
+  const ExperimentSpec spec = SpecWith(R"(,"burn_in_period":3)");
+  const Scheduler& pbt = SchedulerOf(spec);
+  const TrialLimits limits = pbt.LimitsOf(spec, 0);
+  CHECK(limits.milestones.front() == 4);
+  auto milestone = [&](double t, const std::set<double>& recorded) {
+    const Json row = Parsed(R"({"score":1})");
+    return pbt.OnRow(spec, {0, 0, recorded, limits}, {row, t, 0}).milestone;
+  };
+  CHECK(milestone(2, {}) == std::nullopt);
+  CHECK(milestone(3, {}) == 2.0);
+  CHECK(milestone(4, {2}) == 4.0);
+  CHECK(milestone(5, {2, 4}) == std::nullopt);
+  CHECK(milestone(NAN, {}) == std::nullopt);
+  CHECK(milestone(INFINITY, {2}) == std::nullopt);
+}
+
+TEST_CASE("pbt: a row at a point where its program waits is compared there") {
+  const ExperimentSpec spec = *ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"score","mode":"max","scheduler":)"
+             R"({"pbt":{"perturbation_interval":0.1,"hyperparam_mutations":{"lr":[1,2]}}}})"));
+  const Scheduler& pbt = SchedulerOf(spec);
+  const TrialLimits limits = pbt.LimitsOf(spec, 0);
+  const Json row = Parsed(R"({"score":1})");
+  const std::set<double> none;
+  for (double at : limits.milestones)
+    CHECK(pbt.OnRow(spec, {0, 0, none, limits}, {row, 1, at}).milestone == at);
+}
+
+TEST_CASE("pbt: a trial in the lowest quantile takes a checkpoint from the highest") {
+  const ExperimentSpec spec = SpecWith(R"(,"resample_probability":0)");
+  const Scheduler& pbt = SchedulerOf(spec);
+  const std::string params = R"({"lr":0.5})";
+  SearchReview review{.recorded = 1, .seed = 3, .draw = Draw};
+  for (uint32_t i = 0; i < 4; ++i)
+    review.population.push_back({i, i == 1 ? 0.0 : 1.0 + i, 1, i == 3 ? 7u : 0u, &params});
+  const ReviewVerdict verdict = pbt.Review(spec, review);
+  REQUIRE(verdict.clones.size() == 1);
+  CHECK(verdict.clones[0].trial == 1);
+  CHECK(verdict.clones[0].from == 3);
+  CHECK(verdict.clones[0].checkpoint == 7);
+  const double lr = verdict.clones[0].params.GetDouble("lr");
+  CHECK((lr == 0.6 || lr == 0.4));
+  review.population[3].checkpoint = 0;  // Nothing to take yet.
+  CHECK(pbt.Review(spec, review).clones.empty());
+  review.recorded = 2;  // Neither lowest nor highest.
+  CHECK(pbt.Review(spec, review).clones.empty());
+}
+
+TEST_CASE("pbt: mutations that cannot be explored are refused") {
+  CHECK(ProblemWith("{}") ==
+        "scheduler/pbt/hyperparam_mutations: names the parameters that are mutated, at least one");
+  CHECK(ProblemWith("[1]") == "scheduler/pbt/hyperparam_mutations: must be a map of parameters");
+  CHECK(ProblemWith(R"({"lr":3})") ==
+        "scheduler/pbt/hyperparam_mutations: the parameter 'lr' must "
+        "have a list of values, or a domain");
+  CHECK(ProblemWith(R"({"net":{"w":[]}})") ==
+        "scheduler/pbt/hyperparam_mutations: the parameter 'net/w' has an empty list");
+  CHECK(ProblemWith(R"({"lr":{"grid":[1,2]}})") ==
+        "scheduler/pbt/hyperparam_mutations: the parameter 'lr' must not have a grid");
+}
+
+TEST_CASE("pbt: a search algorithm that learns is refused beside it") {
+  const auto spec = ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},)"
+             R"("search":"tpe","scheduler":{"pbt":{"hyperparam_mutations":{"lr":[1,2]}}}})"));
+  CHECK(MessageOf(spec.status()) ==
+        "scheduler: pbt changes the configurations of its trials itself, so that search 'tpe' "
+        "would learn nothing");
+}
