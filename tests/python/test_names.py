@@ -203,8 +203,8 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
 
 
 def test_an_algorithm_that_is_not_there_yet_says_what_works() -> None:
-    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pbt yet .*ASHA"):
-        tune.run(print, scheduler="pbt")
+    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pb2 yet .*ASHA"):
+        tune.run(print, scheduler="pb2")
     with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.flaml yet .*Searcher"):
         tune.run(print, search_alg="flaml")
 

@@ -56,6 +56,7 @@ _WITH_ARGUMENTS = (
     "tune.callback",
     "tune.integration",
     "tune.logger",
+    "tune.schedulers",
     "tune.search",
     "tune.stopper",
     "tune.trainable",
