@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from rt import tune
 from rt.tune.schedulers import (
     HyperBandForBOHB,

@@ -1,0 +1,135 @@
+// The experiments that a run submits.
+#include "tests/sim/simulation.h"
+
+namespace rt::sim {
+namespace {
+
+constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
+
+}  // namespace
+
+std::string Simulation::DrawExperiment(bool may_ask) {
+  if (is_cloud_) return DrawCloudExperiment();
+  auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
+  auto number = [](uint64_t value) { return std::to_string(value); };
+  const bool is_quick = below(5) == 0;  // Its trials are over in a moment.
+  std::string text = std::string(R"({"experiment":")") + (is_quick ? "quick" : "e") +
+                     R"(","command":["train","${lr}"],"metric":"loss",)";
+  text += std::string(R"("mode":")") + (below(2) == 0 ? "min" : "max") + "\",";
+  const bool is_grid = below(2) == 0;
+  text += is_grid ? R"("space":{"lr":{"grid":[1,2,3]}},)" : R"("space":{"lr":{"uniform":[0,1]}},)";
+  const char* search[] = {R"("basic")", R"("wayward")", R"({"tpe":{"startup_trials":2}})"};
+  text += std::string(R"("search":)") + search[below(is_grid ? 2 : 3)] + ",";
+  if (is_quick) text += "\"short_trials\":true,";
+  if (below(4) > 0) text += "\"strict_metric\":false,";  // Now and then a row has no loss.
+  text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
+  if (below(3) > 0) {
+    text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
+            R"(,"grace_period":)" + number(1 + below(2)) + R"(,"reduction_factor":)" +
+            number(2 + below(2)) + R"(,"brackets":)" + number(1 + below(2)) + "}},";
+  } else if (below(2) == 0) {
+    text += R"("stop":{"training_iteration":)" + number(1 + below(20)) +
+            (below(2) == 0 ? R"(,"other":2},)" : "},");
+  }
+  const char* durable_after[] = {"store", "store", "peer", "local"};
+  text += std::string(R"("checkpoints":{"durable_after":")") + durable_after[below(4)] + "\"";
+  if (below(2) == 0) {
+    text += R"(,"num_to_keep":)" + number(1 + below(3));
+    if (below(2) == 0) text += R"(,"score_attribute":"loss")";
+    if (below(2) == 0) text += R"(,"score_order":"min")";
+  }
+  text += "},";
+  if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
+  if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
+  if (below(2) == 0)
+    text += "\"priority\":" + std::to_string(5 * static_cast<int>(below(4)) - 5) + ",";
+  if (below(8) == 0) text += "\"fail_fast\":true,";
+  if (below(4) == 0) text += R"("watchdog":{"factor":3,"restarts":)" + number(below(3)) + "},";
+  if (below(4) == 0) text += R"("breaker":{"trials":)" + number(below(4)) + "},";
+  const char* then[] = {"retry", "fail", "exclude_node"};
+  if (below(3) == 0)
+    text += std::string(R"("retry":[{"exit_code":1,"log":"x","then":")") + then[below(3)] +
+            R"("},{"exit_code":)" + number(1 + below(2)) + R"(,"then":")" + then[below(3)] +
+            "\"}],";
+  if (may_ask && !is_quick && below(3) == 0) {
+    const char* asks[] = {R"("suggests":true)", R"("judges":true)",
+                          R"("suggests":true,"judges":true,"search":"own")",
+                          R"("judges":true,"chooses":true)"};
+    text += std::string(R"("driver":{)") + asks[below(4)] + "},";
+  }
+  const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
+                             R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})",
+                             R"({"cpu":0.5,"gpu":0.3})", R"({"cpu":0.25,"gpu":0.5})",
+                             R"({"cpu":0.5,"gpu":0.4,"gpu_sharing":"spread"})",
+                             R"({"cpu":0.5,"ranks":2})",
+                             R"({"cpu":1,"gpu":0.5,"ranks":3,"strategy":"SPREAD"})",
+                             R"({"bundles":[{"cpu":1},{"gpu":1},{"cpu":0.5}],"ranks":1})",
+                             R"({"bundles":[{"cpu":1,"gpu":0.5},{"cpu":0.5,"gpu":1}],)"
+                             R"("strategy":"STRICT_PACK"})",
+                             R"({"cpu":0.5,"ranks":2,"strategy":"STRICT_SPREAD"})"};
+  const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
+  text += std::string("\"resources\":") + resources[asked] + ",";
+  text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
+  return WithOtherSearch(WithOtherScheduler(std::move(text)));
+}
+
+// In every sixth run asha is its promotion variant. In every fourth population based training takes
+// its place, in every twelfth the median stopping rule, and in every twelfth HyperBand. The share
+// follows from the seed and not from the run's generator, so that the other runs keep their course.
+std::string Simulation::WithOtherScheduler(std::string text) const {
+  const size_t at = text.find("\"asha\"");
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  if (at == std::string::npos || has("\"judges\"")) return text;
+  const uint64_t kind = Rng(seed_, kSchedulerStream).Below(4);
+  const bool is_third = Rng(seed_, kSchedulerStream + 1).Below(3) == 0;
+  const size_t length = text.find('}', at) + 1 - at;
+  if (kind == 0 && is_third)
+    return text.replace(at, length, R"("hyperband":{"max_t":6,"reduction_factor":2})");
+  if (kind == 0) return text.replace(at, 6, "\"asha_promotion\"");
+  if (kind == 2 && is_third)
+    return text.replace(at, length,
+                        R"("median_stopping":{"time_attr":"training_iteration",)"
+                        R"("grace_period":2,"min_samples_required":1})");
+  // A driver gives trials several ranks, whose positions in data sets are followed along one trial.
+  if (kind != 1 || has("\"ranks\"") || has("\"bundles\"") || has("\"driver\"")) return text;
+  text.replace(at, length,
+               R"("pbt":{"time_attr":"training_iteration","perturbation_interval":2,)"
+               R"("hyperparam_mutations":{"lr":{"uniform":[0,1]}}})");
+  // A search that learns is refused beside it.
+  const size_t search = text.find("\"search\":") + 9;
+  return text.replace(search, text.find(",\"", search) - search, "\"basic\"");
+}
+
+// In three of four runs another model is in the place of tpe, and in a mixed space. As above, the
+// share follows from the seed.
+std::string Simulation::WithOtherSearch(std::string text) const {
+  const std::string tpe = R"({"tpe":{"startup_trials":2}})", space = R"({"lr":{"uniform":[0,1]}})";
+  const std::string models[] = {tpe, R"({"gp":{"startup_trials":2}})",
+                                R"({"cmaes":{"startup_trials":2}})", R"("auto")"};
+  const size_t at = text.find(tpe);
+  const uint64_t drawn = Rng(seed_, kSearchStream).Below(std::size(models));
+  if (at == std::string::npos || drawn == 0) return text;
+  text.replace(at, tpe.size(), models[drawn]);
+  return text.replace(
+      text.find(space), space.size(),
+      R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},"kind":{"choice":["a","b","c"]}})");
+}
+
+// Short work of shapes that only some of the pools can hold.
+std::string Simulation::DrawCloudExperiment() {
+  auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
+  const char* resources[] = {
+      R"({"cpu":1})",           R"({"cpu":2})",
+      R"({"cpu":4})",           R"({"cpu":3})",
+      R"({"cpu":1,"gpu":1})",   R"({"cpu":0.5,"gpu":0.5})",
+      R"({"cpu":1,"ranks":2})", R"({"cpu":2,"ranks":2,"strategy":"STRICT_SPREAD"})"};
+  const char* durable_after[] = {"store", "store", "peer", "local"};
+  return R"({"experiment":"e","command":["train","${lr}"],"metric":"loss","mode":"min",)"
+         R"("space":{"lr":{"uniform":[0,1]}},"strict_metric":false,"num_samples":)" +
+         std::to_string(1 + below(3)) + R"(,"stop":{"training_iteration":)" +
+         std::to_string(1 + below(8)) + R"(},"checkpoints":{"durable_after":")" +
+         durable_after[below(4)] + R"("},"resources":)" + resources[below(8)] +
+         R"(,"max_failures":)" + std::to_string(static_cast<int>(below(3)) - 1) + "}";
+}
+
+}  // namespace rt::sim
