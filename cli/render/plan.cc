@@ -186,26 +186,25 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
     places = std::move(count.places);
     together = Json(count.trials);
   }
-  return Json::MakeObject({{"kind", "experiment"},
-                           {"name", spec.name},
-                           {"trials", trials ? Json(*trials) : Json()},
-                           {"grid_points", spec.space.grid_points},
-                           {"num_samples", spec.num_samples},
-                           {"needs", Describe(spec.resources)},
-                           {"resources_per_trial", ToJson(spec.resources)},
-                           {"max_concurrent", spec.max_concurrent == 0
-                                                  ? Json()
-                                                  : Json(spec.max_concurrent)},
-                           {"side_by_side", std::move(together)},
-                           {"places", std::move(places)},
-                           {"search", spec.search.name},
-                           {"search_options", spec.search.options},
-                           {"search_choice", TextOrNothing(SearcherOf(spec).Explain(spec))},
-                           {"scheduler", spec.scheduler.name},
-                           {"scheduler_options", spec.scheduler.options},
-                           {"brackets", std::move(schedule.brackets)},
-                           {"share_of_full", std::move(schedule.share_of_full)},
-                           {"cost_per_hour", Json()}});
+  return Json::MakeObject(
+      {{"kind", "experiment"},
+       {"name", spec.name},
+       {"trials", trials ? Json(*trials) : Json()},
+       {"grid_points", spec.space.grid_points},
+       {"num_samples", spec.num_samples},
+       {"needs", Describe(spec.resources)},
+       {"resources_per_trial", ToJson(spec.resources)},
+       {"max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent)},
+       {"side_by_side", std::move(together)},
+       {"places", std::move(places)},
+       {"search", spec.search.name},
+       {"search_options", spec.search.options},
+       {"search_choice", TextOrNothing(SearcherOf(spec).Explain(spec))},
+       {"scheduler", spec.scheduler.name},
+       {"scheduler_options", spec.scheduler.options},
+       {"brackets", std::move(schedule.brackets)},
+       {"share_of_full", std::move(schedule.share_of_full)},
+       {"cost_per_hour", Json()}});
 }
 
 Json PlanCluster(const ClusterSpec& spec, int cpus) {

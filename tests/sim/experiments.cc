@@ -24,9 +24,9 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   if (below(4) > 0) text += "\"strict_metric\":false,";  // Now and then a row has no loss.
   text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
   if (below(3) > 0) {
-    text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
-            R"(,"grace_period":)" + number(1 + below(2)) + R"(,"reduction_factor":)" +
-            number(2 + below(2)) + R"(,"brackets":)" + number(1 + below(2)) + "}},";
+    text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) + R"(,"grace_period":)" +
+            number(1 + below(2)) + R"(,"reduction_factor":)" + number(2 + below(2)) +
+            R"(,"brackets":)" + number(1 + below(2)) + "}},";
   } else if (below(2) == 0) {
     text += R"("stop":{"training_iteration":)" + number(1 + below(20)) +
             (below(2) == 0 ? R"(,"other":2},)" : "},");
@@ -57,9 +57,13 @@ std::string Simulation::DrawExperiment(bool may_ask) {
                           R"("judges":true,"chooses":true)"};
     text += std::string(R"("driver":{)") + asks[below(4)] + "},";
   }
-  const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
-                             R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})",
-                             R"({"cpu":0.5,"gpu":0.3})", R"({"cpu":0.25,"gpu":0.5})",
+  const char* resources[] = {R"({"cpu":1})",
+                             R"({"cpu":2})",
+                             R"({"cpu":0.5})",
+                             R"({"cpu":1,"gpu":1})",
+                             R"({"cpu":1,"gpu":2})",
+                             R"({"cpu":0.5,"gpu":0.3})",
+                             R"({"cpu":0.25,"gpu":0.5})",
                              R"({"cpu":0.5,"gpu":0.4,"gpu_sharing":"spread"})",
                              R"({"cpu":0.5,"ranks":2})",
                              R"({"cpu":1,"gpu":0.5,"ranks":3,"strategy":"SPREAD"})",

@@ -85,7 +85,8 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"maxt":5}}})",
         "scheduler/asha/maxt", "unknown key 'maxt'", "did you mean 'max_t'?");
   check(R"({"experiment":"e","command":["x"],"scheduler":"ahsa"})", "scheduler",
-        "unknown scheduler 'ahsa'", "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
+        "unknown scheduler 'ahsa'",
+        "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
         "pbt");
   check(R"({"experiment":"e","command":["x"],"search":{"tpr":{}}})", "search/tpr",
         "unknown search algorithm 'tpr'", "known: auto, basic, cmaes, gp, tpe");
