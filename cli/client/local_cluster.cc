@@ -110,9 +110,11 @@ absl::Status LocalCluster::StartHead() const {
     if (ended.has_value()) SleepFor(kPoll);
     else ended = child->Wait(kPoll);
     // A head that a vanished client had just started holds the lock: that one will do.
-    if (ended.has_value() && DirectoryLock::Acquire(head).ok())
+    if (ended.has_value() && DirectoryLock::Acquire(head).ok()) {
+      if (ended->ok()) return absl::CancelledError("rt-head was ended while it started");
       return WithHint(absl::InternalError(ToAbsl("rt-head ended: " + ToString(*ended))),
                       LastLines(head + "/log"));
+    }
     if (SteadyClock() > deadline)
       return WithHint(absl::UnavailableError("rt-head did not come up"), LastLines(head + "/log"));
   }

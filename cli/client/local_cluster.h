@@ -32,7 +32,8 @@ class LocalCluster {
   absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers,
                          const Json& more) const;
   bool HeadIsAlive() const;
-  // Starts the head unless it is alive, and waits until it has written its address.
+  // Starts the head unless it is alive, and waits until it has written its address. Cancelled when
+  // somebody ended it meanwhile.
   absl::Status EnsureHead() const;
   absl::StatusOr<Context> Load() const { return LoadHeadContext(directory_ + "/head"); }
   // Waits for the daemons to be gone, kills what is left after `wait_for` ms, and then whatever

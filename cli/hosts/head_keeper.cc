@@ -44,6 +44,7 @@ int WatchHead(const std::string& directory, const LocalCluster& cluster,
     if (now < next_try) continue;
     NoteLine("the head has died, and is started again");
     const absl::Status started = cluster.EnsureHead();
+    if (absl::IsCancelled(started)) return 0;
     if (!started.ok()) NoteLine(MessageOf(started) + "; " + HintOf(started));
     has_died = !started.ok();
     pause = started.ok() ? kRestartPauseFirst : std::min(2 * pause, kRestartPauseMax);
