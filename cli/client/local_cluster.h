@@ -33,7 +33,7 @@ class LocalCluster {
                          const Json& more) const;
   bool HeadIsAlive() const;
   // Starts the head unless it is alive, and waits until it has written its address. Cancelled when
-  // somebody ended it meanwhile.
+  // it was told to end meanwhile.
   absl::Status EnsureHead() const;
   absl::StatusOr<Context> Load() const { return LoadHeadContext(directory_ + "/head"); }
   // Waits for the daemons to be gone, kills what is left after `wait_for` ms, and then whatever
