@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -84,6 +85,11 @@ class UnattendedTest(unittest.TestCase):
         self.addCleanup(keeper.kill)
         return keeper
 
+    def end_head(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if self.pid():
+                os.kill(self.pid(), signal.SIGKILL)
+
     def pid(self) -> int:
         try:
             return int((self.state / "pid").read_text().split()[0])
@@ -94,6 +100,7 @@ class UnattendedTest(unittest.TestCase):
         (self.root / "config.json").write_text("{}")
         first = self.start({"lease_s": 3600, "keep_s": 3600})
         wait_until("the head is up", self.pid)
+        self.addCleanup(self.end_head)  # The keeper ends before it.
         keeper = self.keep(60_000)
         for dead in (first.pid, 0):
             pid = dead or self.pid()
