@@ -78,7 +78,7 @@ if [ -n "$quick" ]; then
   echo "left out: the sanitizers and what is labelled slow"
   arguments+=(-LE '^(slow|sanitizers)$')
 fi
-# What only computes begins now, in the order of tests/CMakeLists.txt: the longest first.
+# Tests that only compute start now, in the order of tests/CMakeLists.txt: the longest first.
 mapfile -t beside < <(ctest --test-dir build/release -N "${arguments[@]}" |
   sed -n 's/^ *Test *#[0-9]*: //p' | while read -r name; do
     if [ -e "build/release/beside/$name.json" ]; then echo "$name"; fi

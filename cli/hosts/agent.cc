@@ -290,8 +290,8 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
                            {"token", token}});
 }
 
-// The span for which somebody may be missing, and after that the one for which results are kept,
-// hold for a head that cannot be started, too.
+// A machine whose head cannot be started ends after the same time as one whose client is missing:
+// after lease_s and keep_s.
 absl::Status Agent::StartKeeper(const Place& place, const std::vector<std::string>& head_flags) {
   RT_ASSIGN_OR_RETURN(const std::string text,
                       ReadFile(place.directory + "/config.json", kSmallFileMax));

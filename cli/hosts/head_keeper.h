@@ -22,10 +22,10 @@ struct KeepWish {
 
 // The directory of the keeper's pid file and log.
 std::string KeeperDirectory(const std::string& cluster_directory);
-// What starts it, from the directory of the programs.
+// The command line that starts a keeper. `programs` is the directory of the programs.
 std::vector<std::string> KeeperCommand(const std::string& programs, const KeepWish& wish);
 
-// What `rt __keep-head` does; `words` are its arguments. The exit code.
+// Runs `rt __keep-head` with the arguments `words`, and returns its exit code.
 int KeepHead(const std::vector<std::string>& words);
 
 }  // namespace rt

@@ -41,8 +41,8 @@ class BestTrials {
 // none.
 std::string RenderRungs(const Json& rungs);
 
-// Of population based training: each trial's newest compared value, and whose checkpoint it took
-// last, as a table; empty when there is no population.
+// The table of a population (population based training): for each trial its newest compared value
+// and the trial whose checkpoint it last continued from. Empty without a population.
 std::string RenderPopulation(const Json& population);
 
 }  // namespace rt

@@ -305,8 +305,8 @@ inline constexpr Millis kFetchLogsMax = 30'000;
 
 // --- nodes by demand ---------------------------------------------------------------------------
 
-// What request_resources may ask for: sizes of bundles, and bundles of all sizes. It is planned
-// again with every change, and more would fill no cluster that one head serves.
+// The bounds of one request_resources: different shapes of bundles, and bundles in all. The planner
+// computes the request anew after every change, and no cluster of one head can hold more.
 inline constexpr size_t kRequestedShapesMax = 100;
 inline constexpr uint64_t kRequestedBundlesMax = 100'000;
 

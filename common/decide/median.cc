@@ -36,9 +36,9 @@ AlgorithmTable MakeMedianTable() {
           .needs_metric = true};
 }
 
-// What other trials say about one at a time.
+// The other trials of the experiment at time t, to which a trial is compared.
 struct Others {
-  uint64_t count = 0;  // Those that have come as far.
+  uint64_t count = 0;  // Of the trials that have reached t.
   double median = NAN;
 };
 

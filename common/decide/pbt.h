@@ -24,10 +24,12 @@ struct ExploreOptions {
   double decrease_factor = 0.8;
   Json (*draw)(const Domain& domain, Rng& rng) = nullptr;  // A value of the domain.
 };
-// `params` with each parameter of `mutations` mutated. A list: the value before or after it, or,
-// with the resample probability and when the value is not in the list, any. A domain: the value
-// times a factor, or, with that probability and when there is no number, a drawn one. A map: its
-// members.
+// Returns `params` with a new value for each parameter of `mutations`:
+// - a list: a neighbour of the value in the list. Any element of the list is drawn with the resample
+//   probability, and when the value is not in the list.
+// - a domain: the value times one of the two factors. A value of the domain is drawn with the
+//   resample probability, and when the value is not a number.
+// - a map: the same for its members.
 Json Explore(Json params, const Json& mutations, const ExploreOptions& options, Rng& rng);
 
 }  // namespace rt

@@ -87,7 +87,7 @@ struct PopulationMember {
   uint64_t checkpoint = 0;              // The newest that the store has; 0: none.
   const std::string* params = nullptr;  // JSON.
 };
-// What a scheduler looks at to resume, stop or clone trials.
+// The input of Scheduler::Review: the trials that it may resume, stop or clone.
 struct SearchReview {
   std::vector<RungMembers> rungs;   // Those at which a trial is paused.
   std::vector<PausedTrial> paused;  // By number.
@@ -183,9 +183,9 @@ class Scheduler {
   // Whether Review is to be asked: after each row that was recorded at a rung, after the end of
   // each attempt, and when nothing else of the search can run.
   virtual bool reviews_trials() const { return false; }
-  // Whether Review is told of brackets as a whole.
+  // Whether SearchReview::brackets is filled in.
   virtual bool compares_brackets() const { return false; }
-  // Whether Review may clone trials: it is told of the population.
+  // Whether Review may clone trials. SearchReview::population is then filled in.
   virtual bool clones_trials() const { return false; }
   // Resumes or stops trials that this scheduler has paused, or clones trials.
   virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }
