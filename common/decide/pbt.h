@@ -25,7 +25,7 @@ struct ExploreOptions {
   Json (*draw)(const Domain& domain, Rng& rng) = nullptr;  // A value of the domain.
 };
 // Returns `params` with a new value for each parameter of `mutations`:
-// - a list: a neighbour of the value in the list. Any element of the list is drawn with the resample
+// - a list: a neighbour of the value in the list. An element of the list is drawn with the resample
 //   probability, and when the value is not in the list.
 // - a domain: the value times one of the two factors. A value of the domain is drawn with the
 //   resample probability, and when the value is not a number.

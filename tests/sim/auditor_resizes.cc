@@ -137,7 +137,9 @@ void Auditor::CheckAllEnded(const OwnerBook& owner, const AttemptId& attempt) co
   for (uint32_t rank = 0; rank < owner.asks.ranks; ++rank) {
     const auto run = truth_->runs.find({attempt, rank});
     if (run == truth_->runs.end() || run->second.launch_failed) continue;
-    has_run |= rank == 0 && !run->second.rows.empty();
+    // What ran on a machine that was reset, before the head had heard a row, has never run for it.
+    const bool was_unheard = run->second.forgotten && Accepted({attempt, rank}) == 0;
+    has_run |= rank == 0 && !run->second.rows.empty() && !was_unheard;
     Must(run->second.exited, "no two generations of an attempt run at once");
     Must(run->second.forgotten || Accepted({attempt, rank}) >= run->second.rows.size(),
          "a generation ends once its reports are accepted");
@@ -146,12 +148,17 @@ void Auditor::CheckAllEnded(const OwnerBook& owner, const AttemptId& attempt) co
        "a generation has saved since it was asked to, or had its time");
 }
 
-// For this resize, or for a drain before it that was called off: then its end is seen after that.
+// For this resize, or for a drain before it: ranks may then end before rank 0 is told to, and their
+// ends may be seen after the drain was called off.
 bool Auditor::HasSavedToMove(const OwnerBook& owner, const AttemptId& attempt) const {
   if (owner.saved_seq > owner.resize_after) return true;
   const auto first = truth_->runs.find({attempt, 0});
-  return first != truth_->runs.end() && first->second.evicted_after &&
-         owner.saved_seq > *first->second.evicted_after;
+  if (first == truth_->runs.end()) return false;
+  const auto has_saved_since = [&](const std::optional<size_t>& rows) {
+    return rows && owner.saved_seq > *rows;
+  };
+  return has_saved_since(first->second.evicted_after) ||
+         has_saved_since(first->second.announced_after);
 }
 
 // A rank ended for a resize: nothing is lost by that unless it had its time.

@@ -303,10 +303,13 @@ void WorkerHost::EvictRun(const Fence& fence, bool moving) {
   if (!moving) {
     run.announced_after.reset();
     run.evicting_after.reset();
+    sim_.truth.runs[fence].announced_after.reset();
     return;
   }
   // Also of one that has just ended by itself, which its daemon does not know yet.
   if (!run.announced_after) run.announced_after = run.seq;
+  TruthRun& truth = sim_.truth.runs[fence];
+  if (!truth.announced_after) truth.announced_after = run.seq;
   if (run.hears && !run.evicting_after) run.evicting_after = run.seq;
 }
 
