@@ -136,6 +136,12 @@ def whole(name: str, value: Any, least: Optional[int] = None) -> int:
     return found
 
 
+def check_min_or_max(mode: Optional[str]) -> None:
+    """Raises ValueError unless it is "min", "max" or None."""
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+
+
 def number(name: str, value: Any, kind: str = "a number") -> Any:
     """A finite number, also one of numpy. Raises ValueError, which asks for `kind`, otherwise."""
     found = unboxed(value)

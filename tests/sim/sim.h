@@ -45,7 +45,7 @@ struct TruthRun {
   bool forgotten = false;  // Its node came back without its run directory.
   // It was evicted from a draining node, and had this many rows when it was asked to save.
   std::optional<size_t> evicted_after;
-  // It was first asked to save for an eviction after this many rows; unset when that was called off.
+  // It had this many rows when it was first asked to save for an eviction that still holds.
   std::optional<size_t> announced_after;
   uint32_t port = 0;  // Where it meets the other ranks.
   std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a shard.

@@ -7,6 +7,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/search/cma_search.h"
+#include "tests/unit/lived_model.h"
 
 using namespace rt;
 
@@ -21,14 +22,7 @@ absl::StatusOr<ExperimentSpec> EvolvedSpec(const std::string& space, const std::
   return ParseExperimentSpec(*json);
 }
 
-constexpr char kMixedSpace[] =
-    R"({"x":{"uniform":[0,1]},"n":{"randint":[1,20]},"kind":{"choice":["a","b","c"]},"fixed":3})";
-
-double LossOf(const Json& params) {
-  const double x = params.GetDouble("x") - 0.7, n = params.GetDouble("n") - 12;
-  return x * x + n * n / 100 + (params.GetString("kind") == "b" ? 0 : 0.5);
-}
-double NegatedLoss(const Json& params) { return -LossOf(params); }
+double NegatedLoss(const Json& params) { return -MixedLoss(params); }
 
 // A whole search without a cluster: the loss of each proposal, one at a time.
 std::vector<double> Evolve(const ExperimentSpec& spec, double (*loss)(const Json& params)) {
@@ -87,7 +81,7 @@ TEST_CASE("cma search: spaces that it cannot search are refused, with what to us
 TEST_CASE("cma search: real, integer and categorical parameters, minimised and maximised") {
   const auto least = EvolvedSpec(kMixedSpace);
   REQUIRE(least.ok());
-  const std::vector<double> losses = Evolve(*least, LossOf);
+  const std::vector<double> losses = Evolve(*least, MixedLoss);
   CHECK(*std::min_element(losses.begin(), losses.end()) < 0.02);
   const auto most = EvolvedSpec(kMixedSpace, "{}", "max");
   REQUIRE(most.ok());
@@ -161,48 +155,11 @@ TEST_CASE(
   CHECK(next(Kind::kValue, true) == next(Kind::kValue, false));
 }
 
-// As the compute lane does: batches, takes back what it proposed, is told to give up now and then,
-// and is asked again while trials end in any order, fail, are lost or run again.
 TEST_CASE("cma search: a model that lived through a search proposes what a new one does") {
   const auto spec = EvolvedSpec(kMixedSpace, R"({"startup_trials":4})");
   REQUIRE(spec.ok());
-  using Kind = TrialResult::Kind;
   for (uint64_t seed = 0; seed < 5; ++seed) {
     INFO(seed);
-    Rng rng(seed, 1);
-    const auto lived = SearcherOf(*spec).MakeModel(*spec, seed);
-    std::vector<TrialResult> results;
-    std::vector<Json> params;
-    for (int64_t now = 1; results.size() < 40; ++now) {
-      if (rng.Chance(0.3)) {
-        uint64_t patience = rng.Below(40);
-        const auto gives_up = [&] { return patience == 0 || --patience == 0; };
-        (void)lived->Propose(results, gives_up);
-      }
-      const auto fresh = SearcherOf(*spec).MakeModel(*spec, seed);
-      for (const Json& each : params) fresh->AddTrial(each);
-      const uint64_t from = results.size(), batch = 1 + rng.Below(3);
-      for (uint64_t i = 0; i < batch; ++i) {
-        const absl::StatusOr<Json> one = lived->Propose(results, {});
-        REQUIRE(one.ok());
-        REQUIRE(fresh->Propose(results, {})->Dump() == one->Dump());
-        lived->AddTrial(*one);
-        fresh->AddTrial(*one);
-        params.push_back(*one);
-        results.push_back({});
-      }
-      lived->ForgetFrom(from);
-      for (uint64_t i = from; i < params.size(); ++i) lived->AddTrial(params[i]);
-      for (TrialResult& result : results) {
-        if (result.kind == Kind::kOpen && rng.Chance(0.4)) {
-          const double loss = LossOf(params[static_cast<size_t>(&result - results.data())]);
-          const uint64_t draw = rng.Below(10);
-          const Kind end = draw == 0 ? Kind::kBad : draw == 1 ? Kind::kUnknown : Kind::kValue;
-          result = {end, end == Kind::kValue ? loss : 0, now};
-        } else if (result.kind != Kind::kOpen && rng.Chance(0.01)) {
-          result = {};  // It is retried.
-        }
-      }
-    }
+    CheckLivedModel(*spec, seed, {});
   }
 }

@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/search/auto.h"
 #include "common/search/gp_search.h"
+#include "tests/unit/lived_model.h"
 
 using namespace rt;
 
@@ -19,14 +20,6 @@ absl::StatusOr<ExperimentSpec> ModelledSpec(const std::string& space, const std:
                           more + R"("search":)" + search + R"(,"space":)" + space + "}");
   REQUIRE(json.ok());
   return ParseExperimentSpec(*json);
-}
-
-constexpr char kMixedModel[] =
-    R"({"x":{"uniform":[0,1]},"n":{"randint":[1,20]},"kind":{"choice":["a","b","c"]},"fixed":3})";
-
-double MixedLoss(const Json& params) {
-  const double x = params.GetDouble("x") - 0.7, n = params.GetDouble("n") - 12;
-  return x * x + n * n / 100 + (params.GetString("kind") == "b" ? 0 : 0.5);
 }
 
 Encoding EncodingOf(const std::string& space) {
@@ -49,13 +42,13 @@ TEST_CASE("gp search: the options have the defaults of GpOptions, and reach the 
   CHECK(defaults.history_max == GpOptions{}.history_max);
   CHECK(defaults.local_every == GpOptions{}.local_every);
   const auto spec =
-      ModelledSpec(kMixedModel, R"({"gp":{"startup_trials":4,"history_max":50,"local_every":0}})");
+      ModelledSpec(kMixedSpace, R"({"gp":{"startup_trials":4,"history_max":50,"local_every":0}})");
   REQUIRE(spec.ok());
   const GpOptions given = GpOptionsFrom(spec->search.options);
   CHECK(given.startup_trials == 4);
   CHECK(given.history_max == 50);
   CHECK(given.local_every == 0);
-  CHECK(MessageOf(ModelledSpec(kMixedModel, R"({"gp":{"history_max":19}})").status()) ==
+  CHECK(MessageOf(ModelledSpec(kMixedSpace, R"({"gp":{"history_max":19}})").status()) ==
         "search/gp/history_max: must be a whole number between 20 and 1000");
 }
 
@@ -71,50 +64,13 @@ TEST_CASE("gp search: spaces that it cannot search are refused, with what to use
   CHECK(HintOf(status) == "use tpe");
 }
 
-// As the compute lane does: batches, takes back what it proposed, is told to give up now and then,
-// and is asked again while trials end in any order, fail, are lost or run again.
 TEST_CASE("gp search and auto: a model that lived through a search proposes what a new one does") {
   for (const char* search : {R"({"gp":{"startup_trials":4}})", R"("auto")"}) {
-    const auto spec = ModelledSpec(kMixedModel, search);
+    const auto spec = ModelledSpec(kMixedSpace, search);
     REQUIRE(spec.ok());
-    using Kind = TrialResult::Kind;
     for (uint64_t seed = 0; seed < 2; ++seed) {
       INFO(search << seed);
-      Rng rng(seed, 1);
-      const auto lived = SearcherOf(*spec).MakeModel(*spec, seed);
-      std::vector<TrialResult> results;
-      std::vector<Json> params;
-      for (int64_t now = 1; results.size() < 24; ++now) {
-        if (rng.Chance(0.3)) {
-          uint64_t patience = rng.Below(900);
-          const auto gives_up = [&] { return patience == 0 || --patience == 0; };
-          (void)lived->Propose(results, gives_up);
-        }
-        const auto fresh = SearcherOf(*spec).MakeModel(*spec, seed);
-        for (const Json& each : params) fresh->AddTrial(each);
-        const uint64_t from = results.size(), batch = 1 + rng.Below(3);
-        for (uint64_t i = 0; i < batch; ++i) {
-          const absl::StatusOr<Json> one = lived->Propose(results, {});
-          REQUIRE(one.ok());
-          REQUIRE(fresh->Propose(results, {})->Dump() == one->Dump());
-          lived->AddTrial(*one);
-          fresh->AddTrial(*one);
-          params.push_back(*one);
-          results.push_back({});
-        }
-        lived->ForgetFrom(from);
-        for (uint64_t i = from; i < params.size(); ++i) lived->AddTrial(params[i]);
-        for (TrialResult& result : results) {
-          if (result.kind == Kind::kOpen && rng.Chance(0.4)) {
-            const double loss = MixedLoss(params[static_cast<size_t>(&result - results.data())]);
-            const uint64_t draw = rng.Below(10);
-            const Kind end = draw == 0 ? Kind::kBad : draw == 1 ? Kind::kUnknown : Kind::kValue;
-            result = {end, end == Kind::kValue ? loss : 0, now};
-          } else if (result.kind != Kind::kOpen && rng.Chance(0.02)) {
-            result = {};  // It is retried.
-          }
-        }
-      }
+      CheckLivedModel(*spec, seed, {.trials = 24, .patience_max = 900, .retried = 0.02});
     }
   }
 }
@@ -153,18 +109,18 @@ TEST_CASE("auto: it chooses by the space and by how many trials run at once, and
   CHECK(text(Numbers(21), 0, 40) == "cmaes: 21 parameters, all of them numbers");
   CHECK(text(Numbers(101), 0, 40) == "tpe: 101 parameters");
   CHECK(text(Numbers(4), 64, 40) == "tpe: 64 trials may run at once");
-  CHECK(text(kMixedModel, 0, 40) == "gp: 3 parameters, 2 of them numbers");
+  CHECK(text(kMixedSpace, 0, 40) == "gp: 3 parameters, 2 of them numbers");
   CHECK(text(R"({"a":{"choice":["p","q"]},"b":{"choice":["p","q"]},"c":{"uniform":[0,1]}})", 0,
              40) == "tpe: 2 of 3 parameters are categories");
   CHECK(text(R"({"a":3})", 0, 40) == "tpe: no parameter varies");
 }
 
 TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {
-  const auto spec = ModelledSpec(kMixedModel, R"("auto")", R"("num_samples":60,)");
+  const auto spec = ModelledSpec(kMixedSpace, R"("auto")", R"("num_samples":60,)");
   REQUIRE(spec.ok());
   CHECK(SearcherOf(*spec).Explain(*spec) ==
         "gp, from trial 50 on gp and cmaes in turn: 3 parameters, 2 of them numbers");
-  const auto gp = ModelledSpec(kMixedModel, R"("gp")");
+  const auto gp = ModelledSpec(kMixedSpace, R"("gp")");
   REQUIRE(gp.ok());
   CHECK(SearcherOf(*gp).Explain(*gp).empty());
   const auto chosen = SearcherOf(*spec).MakeModel(*spec, 7);

@@ -18,7 +18,7 @@ from rt._json import clean, is_finite, is_number, shown, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
-from rt._slips import Place, number, suggests_arguments, whole
+from rt._slips import Place, check_min_or_max, number, suggests_arguments, whole
 from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
@@ -58,8 +58,7 @@ class TuneConfig:
     trial_dirname_creator: Any = None
 
     def __post_init__(self) -> None:
-        if self.mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {self.mode!r}")
+        check_min_or_max(self.mode)
         if not isinstance(self.time_budget_s, (datetime.timedelta, type(None))):
             number("time_budget_s", self.time_budget_s, "seconds or a datetime.timedelta")
             if self.time_budget_s <= 0:

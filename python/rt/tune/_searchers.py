@@ -15,7 +15,7 @@ from rt._encode import json_config
 from rt._json import flatten
 from rt._missing import explain
 from rt._seeds import as_seed
-from rt._slips import refuse_class, suggests_arguments
+from rt._slips import check_min_or_max, refuse_class, suggests_arguments
 from rt._space import grid_search
 
 # Ray's classes with a library's name, and the module that has them; it imports this one.
@@ -341,8 +341,7 @@ class _ModelSearch(HeadSearch):
     ) -> None:
         if "space" in options:
             raise ValueError("space: give it to the Tuner as param_space, or to tune.run as config")
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        check_min_or_max(mode)
         self.metric, self.mode = metric, mode
         table = _algorithms.find("search", self._algorithm)
         if table is None:

@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 from rt import _algorithms
 from rt._encode import encode_space, json_value
 from rt._missing import explain
-from rt._slips import number, refuse_class, suggests_arguments
+from rt._slips import check_min_or_max, number, refuse_class, suggests_arguments
 from rt._space import Domain, choice
 
 
@@ -115,8 +115,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
         brackets: int = 1,
         stop_last_trials: bool = True,
     ) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        check_min_or_max(mode)
         for name, value in (
             ("max_t", max_t),
             ("grace_period", grace_period),
@@ -175,8 +174,7 @@ class HyperBandScheduler(TrialScheduler):
         reduction_factor: float = 3,
         stop_last_trials: bool = True,
     ) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        check_min_or_max(mode)
         if number("max_t", max_t) < 1:
             raise ValueError("max_t must be at least 1")
         if number("reduction_factor", reduction_factor) < 1.1:
@@ -229,8 +227,7 @@ class MedianStoppingRule(TrialScheduler):
         min_time_slice: int = 0,
         hard_stop: bool = True,
     ) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        check_min_or_max(mode)
         if number("grace_period", grace_period) < 0:
             raise ValueError("grace_period must be at least 0")
         if number("min_time_slice", min_time_slice) < 0:
@@ -282,8 +279,7 @@ class PopulationBasedTraining(TrialScheduler):
         require_attrs: bool = True,
         synch: bool = False,
     ) -> None:
-        if mode not in (None, "min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        check_min_or_max(mode)
         if custom_explore_fn is not None:
             raise ValueError(
                 "custom_explore_fn is Python code, and the head explores by itself: describe the "
