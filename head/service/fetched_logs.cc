@@ -45,10 +45,24 @@ std::string FetchedLogs::PlaceOf(const Fence& fence) const {
   return directory_ + "/" + rt::ToString(fence);
 }
 
-bool FetchedLogs::Has(const Fence& fence) const { return Exists(PlaceOf(fence)); }
+bool FetchedLogs::IsDone(const Fence& fence) const {
+  if (Exists(PlaceOf(fence))) return true;
+  std::lock_guard lock(mutex_);
+  return refused_.contains(fence);
+}
 
 absl::Status FetchedLogs::Keep(const Fence& fence,
                                const std::map<std::string, FetchedLog>& streams) {
+  const absl::Status written = Write(fence, streams);
+  if (!written.ok()) {
+    std::lock_guard lock(mutex_);
+    refused_.insert(fence);
+  }
+  return written;
+}
+
+absl::Status FetchedLogs::Write(const Fence& fence,
+                                const std::map<std::string, FetchedLog>& streams) {
   const std::string place = PlaceOf(fence), part = place + kPart;
   RT_RETURN_IF_ERROR(RemoveTree(part));
   RT_RETURN_IF_ERROR(EnsureDirectory(part));

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,7 +26,8 @@ class FetchedLogs {
  public:
   // Finds what an earlier head has fetched.
   explicit FetchedLogs(std::string directory);
-  bool Has(const Fence& fence) const;
+  // Whether they were kept, or could not be kept: they need not be fetched again.
+  bool IsDone(const Fence& fence) const;
   // By stream. An error leaves nothing of them.
   absl::Status Keep(const Fence& fence, const std::map<std::string, FetchedLog>& streams);
   // Empty for a stream without a byte; nothing when the attempt's logs were not fetched.
@@ -33,12 +35,14 @@ class FetchedLogs {
 
  private:
   std::string PlaceOf(const Fence& fence) const;
+  absl::Status Write(const Fence& fence, const std::map<std::string, FetchedLog>& streams);
   void RemoveOldest();
 
   const std::string directory_;
   mutable std::mutex mutex_;
   std::deque<std::pair<std::string, Bytes>> kept_;  // Directories, the oldest first.
   Bytes bytes_ = 0;
+  std::set<Fence> refused_;  // By the disk, since this head began.
 };
 
 }  // namespace rt

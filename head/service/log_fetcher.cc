@@ -116,7 +116,7 @@ void LogFetcher::Run() {
 // False: the node did not answer in time, or the head is ending.
 bool LogFetcher::FetchAll(NodeId node, const std::vector<Fence>& fences) {
   for (const Fence& fence : fences) {
-    if (logs_.Has(fence)) continue;
+    if (logs_.IsDone(fence)) continue;
     std::map<std::string, FetchedLog> streams;
     for (const char* stream : {"stdout", "stderr"}) {
       std::optional<FetchedLog> log = Fetch(node, fence, stream);
