@@ -216,6 +216,7 @@ uint32_t AshaBracket(const AshaOptions& options, Rng& rng) {
 
 std::optional<double> AshaMilestone(const std::vector<double>& milestones, double t,
                                     const std::set<double>& recorded) {
+  if (std::isnan(t)) return std::nullopt;
   for (size_t i = milestones.size(); i-- > 0;) {
     if (t >= milestones[i] && !recorded.contains(milestones[i])) return milestones[i];
   }
@@ -223,6 +224,7 @@ std::optional<double> AshaMilestone(const std::vector<double>& milestones, doubl
 }
 
 std::optional<double> NewestMilestone(const ScheduledTrial& trial, double t) {
+  if (std::isnan(t)) return std::nullopt;
   const std::vector<double>& all = trial.limits.milestones;
   const auto beyond = std::upper_bound(all.begin(), all.end(), t);
   if (beyond == all.begin()) return std::nullopt;

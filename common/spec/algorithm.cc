@@ -124,7 +124,10 @@ absl::Status UnknownName(AlgorithmKind kind, const Json& json, const std::string
 absl::StatusOr<AlgorithmSpec> ParseOptions(const AlgorithmTable& table, const Json& json,
                                            const std::string& path) {
   AlgorithmSpec spec = DefaultsOf(table);
-  if (json.is_null()) return spec;
+  if (json.is_null()) {  // It is named without options. Not every algorithm can do without.
+    if (table.check != nullptr) RT_RETURN_IF_ERROR(table.check(spec.options, path));
+    return spec;
+  }
   if (!json.is_object()) return SpecError(path, "must be a map");
   std::vector<std::string> known;
   for (const AlgorithmOption& option : table.options) known.push_back(option.name);

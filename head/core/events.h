@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -438,7 +440,7 @@ struct Answered {
 
 }  // namespace event
 
-using Event =
+using EventVariant =
     std::variant<event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
                  event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining,
                  event::NodeResumed, event::NodeGone, event::JobSubmitted, event::JobStopRequested,
@@ -457,6 +459,35 @@ using Event =
                  event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
                  event::MachineDeleted, event::AttemptResizeRequested, event::AttemptResizeForced,
                  event::AttemptResizeGivenUp, event::AttemptResized, event::ResourcesRequested>;
+
+template <typename T, typename Variant = EventVariant>
+inline constexpr bool kIsAlternative = false;
+template <typename T, typename... Types>
+inline constexpr bool kIsAlternative<T, std::variant<Types...>> = (std::is_same_v<T, Types> || ...);
+template <typename T>
+concept IsEvent = kIsAlternative<T>;
+
+// An event of any type, to be read with std::visit and std::get_if. What copies, moves and destroys
+// it is compiled once, in events.cc: a variant of so many types costs each file that does so itself
+// several seconds.
+class Event : public EventVariant {
+ public:
+  Event();
+  template <IsEvent T>
+  Event(T event) : Event(From(std::move(event))) {}  // Implicit: each of them is an event.
+  Event(const Event& other);
+  Event(Event&& other) noexcept;
+  Event& operator=(const Event& other);
+  Event& operator=(Event&& other) noexcept;
+  ~Event();
+
+  template <IsEvent T>
+  static Event From(T event);
+
+ private:
+  template <IsEvent T>
+  Event(std::in_place_type_t<T> type, T event);
+};
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -137,8 +137,4 @@ std::optional<Millis> NextDeadline(const Core& core) {
   return core.soft.deadlines.begin()->first;
 }
 
-const char* EventName(const Event& event) {
-  return std::visit([](const auto& e) { return std::decay_t<decltype(e)>::kTypeName; }, event);
-}
-
 }  // namespace rt

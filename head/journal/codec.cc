@@ -26,7 +26,7 @@ struct StoreSchema {
 
 constexpr uint32_t kSeqField = store::Record::kSeqFieldNumber;
 constexpr uint32_t kAtField = store::Record::kAtFieldNumber;
-constexpr size_t kEventTypes = std::variant_size_v<Event>;
+constexpr size_t kEventTypes = std::variant_size_v<EventVariant>;
 using EventFields = std::array<uint32_t, kEventTypes>;
 
 uint32_t FindEventField(const char* type_name) {
@@ -41,7 +41,7 @@ uint32_t FindEventField(const char* type_name) {
 
 template <size_t... I>
 EventFields MakeEventFields(std::index_sequence<I...>) {
-  return {FindEventField(std::variant_alternative_t<I, Event>::kTypeName)...};
+  return {FindEventField(std::variant_alternative_t<I, EventVariant>::kTypeName)...};
 }
 
 // The number of Record's member for each alternative of Event, in the order of the variant.

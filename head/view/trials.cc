@@ -53,6 +53,14 @@ Row LastRow(const Trial& trial) {
           trial.last.metrics};
 }
 
+// Until a clone reports, its newest row is its parent's, which another configuration led to.
+bool HasRowOfItsOwn(const Trial& trial) {
+  if (trial.last.seq == 0) return false;
+  if (trial.clones.empty() || trial.has_best) return true;
+  const Attempt& newest = trial.runs.attempts.back();
+  return newest.number > trial.clones.back().attempt && newest.accepted.front() > 0;
+}
+
 Json RuntimeOf(const Trial& trial, Millis now) {
   if (trial.runs.attempts.empty()) return Json();
   Millis total = 0;
@@ -93,7 +101,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial, Wai
   item.Set("node_ids", NodeIdsOf(trial.runs));
   item.Set("step", trial.last.seq == 0 ? Json() : NumberOrInt(trial.last.iteration));
   item.Set("metrics",
-           trial.last.seq == 0 ? Json() : FillResult(core, trial, newest, LastRow(trial)));
+           HasRowOfItsOwn(trial) ? FillResult(core, trial, newest, LastRow(trial)) : Json());
   Json best;
   if (trial.has_best)
     best = Json::MakeObject({{"value", trial.best}, {"step", NumberOrInt(trial.best_iteration)}});
@@ -323,7 +331,7 @@ static Json ClonesOf(const Trial& trial) {
     clones.Append(Json::MakeObject({{"from", ToString(TrialId{trial.id.experiment, clone.from})},
                                     {"checkpoint", Json(clone.checkpoint)},
                                     {"training_iteration", NumberOrInt(clone.iteration)},
-                                    {"at", Json(clone.at)},
+                                    {"at", TimeOrNull(clone.at)},
                                     {"params_before", ParsedOrNull(clone.params_before)}}));
   return clones;
 }

@@ -46,6 +46,19 @@ std::string UnsavedText(const Experiment& experiment, const ExperimentSpec& spec
          "each rung";
 }
 
+// A trial was compared with the others, and none has a checkpoint that a bad one could take.
+bool ComparesInVain(const World& world, const Experiment& experiment) {
+  if (!world.index.experiments.at(experiment.id).chosen.clones || experiment.rungs.empty())
+    return false;
+  return std::all_of(experiment.trials.begin(), experiment.trials.end(),
+                     [](const Trial& trial) { return trial.runs.next_checkpoint <= 1; });
+}
+
+std::string UnclonedText(const ExperimentSpec& spec) {
+  return "scheduler: no trial has saved a checkpoint, so that " + spec.scheduler.name +
+         " replaces none; report a checkpoint with the row of each interval";
+}
+
 std::string SilenceText(const ExperimentSpec& spec) {
   std::string text = "no trial has reported anything";
   if (!spec.metric.empty()) text += ", so no trials can be compared by '" + spec.metric + "'";
@@ -60,6 +73,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   std::vector<std::string> warnings = index.warnings;
   if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index.spec));
   if (experiment.unsaved_pauses > 0) warnings.push_back(UnsavedText(experiment, index.spec));
+  if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
   const bool reads_rows = !spec.metric.empty() || !spec.stop.empty();

@@ -11,7 +11,7 @@ import tidy
 
 CLEAN = {
     "head/core/events.h": "RT_FIELDS(NodeLost, node,\n  reason);\n"
-        "using Event =\n    std::variant<event::NodeLost>;\n",
+        "using EventVariant =\n    std::variant<event::NodeLost>;\n",
     "docs/journal.md": "| `NodeLost` | node, reason | it is lost |\n",
     "proto/rt/store/journal.proto":
         "message NodeLost {\n}\n"

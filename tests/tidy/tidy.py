@@ -367,9 +367,9 @@ def check_targets(tree: Tree) -> None:
 def check_events(tree: Tree) -> None:
     """Every event is documented, has a message in the journal's schema, and is audited."""
     header = tree.files.get("head/core/events.h", "")
-    block = re.search(r"using Event\s*=(.*?);", header, re.S)
+    block = re.search(r"using EventVariant\s*=(.*?);", header, re.S)
     if not block:
-        tree.say("head/core/events.h", 1, "no `using Event = …`")
+        tree.say("head/core/events.h", 1, "no `using EventVariant = …`")
         return
     headers = "".join(text for path, text in tree.files.items()
                       if re.match(r"head/core/\w*events\.h$", path))

@@ -61,6 +61,12 @@ TEST_CASE("asha promotion: a row is recorded at the highest rung that it reached
   CHECK(MilestoneOf(28, {1, 3, 9}) == 27.0);
 }
 
+TEST_CASE("asha promotion: a time that is no number reaches no rung") {
+  const ScheduledTrial trial{.limits = {.milestones = {1, 3, 9}}};
+  CHECK(NewestMilestone(trial, NAN) == std::nullopt);
+  CHECK(AshaMilestone({1, 3, 9}, NAN, {}) == std::nullopt);
+}
+
 TEST_CASE("asha promotion: the plan has the exact number of trials at each rung") {
   const auto json = Json::Parse(
       R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min","num_samples":10,)"

@@ -81,6 +81,33 @@ TEST_CASE("clone: its own rows stay, and its best value is that of rows to come"
   CHECK(trial.reports == 2);
 }
 
+TEST_CASE("clone: its parent's values are not shown as its own") {
+  Population population;
+  population.Compare();
+  auto view = [&] { return *TrialView(population.core, {.now = population.now}, TrialId{{1}, 1}); };
+  const Json clones = *view().Find("clones");
+  CHECK(clones.array().at(0).Find("at")->AsString() == FormatTime(population.now));
+  population.Exit(population.Live(1), 0, 1);
+  CHECK(view().Find("metrics")->is_null());
+  CHECK(view().Find("step")->AsDouble() == 2);
+  population.RowAt(1, 1, 3, 8);
+  CHECK(view().Find("metrics")->GetDouble("score") == 8);
+}
+
+TEST_CASE("clone: a population that saves no checkpoints is warned of") {
+  Population population;
+  auto warnings = [&] {
+    const Json view = *ExperimentView(population.core, {.now = population.now}, ExperimentId{1});
+    return view.Find("warnings")->Dump();
+  };
+  CHECK(warnings() == "[]");
+  population.RowAt(0, 1, 2, 9);
+  CHECK_THAT(warnings(), Catch::Contains("no trial has saved a checkpoint, so that pbt replaces "
+                                         "none"));
+  REQUIRE(population.Save(0, 1, 2, 9).ok());
+  CHECK(warnings() == "[]");
+}
+
 TEST_CASE("clone: what its old attempt reports or saves afterwards does not count") {
   Population population;
   population.Compare();

@@ -76,7 +76,7 @@ void CheckEvents(Rng& rng, std::index_sequence<I...>) {
 TEST_CASE("codec: every field of every event is in the proto and comes back") {
   Rng rng(1);
   for (int round = 0; round < 50; ++round) {
-    CheckEvents(rng, std::make_index_sequence<std::variant_size_v<Event>>());
+    CheckEvents(rng, std::make_index_sequence<std::variant_size_v<EventVariant>>());
   }
 }
 
