@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/strings.h"
+#include "common/spec/quantum.h"
 
 namespace rt {
 namespace {
@@ -50,6 +51,22 @@ bool HasWholeValues(Domain::Kind kind) {
          kind == Domain::Kind::kLogRandInt || kind == Domain::Kind::kQLogRandInt;
 }
 
+bool IsQuantised(Domain::Kind kind) {
+  return kind == Domain::Kind::kQUniform || kind == Domain::Kind::kQLogUniform ||
+         kind == Domain::Kind::kQNormal || kind == Domain::Kind::kQRandInt ||
+         kind == Domain::Kind::kQLogRandInt;
+}
+
+// The nearest multiple of q that is in the domain, whose bounds `value` keeps.
+double Quantised(const Domain& domain, double value) {
+  double k = std::nearbyint(value / domain.q);
+  if (domain.kind != Domain::Kind::kQNormal) {
+    if (QuantumValue(k, domain.q) < domain.lower) k += 1;
+    if (QuantumValue(k, domain.q) > domain.upper) k -= 1;
+  }
+  return QuantumValue(k, domain.q);
+}
+
 Json OfDomain(const Domain& domain, const Json* now, const ExploreOptions& options, Rng& rng) {
   using Kind = Domain::Kind;
   if (domain.kind == Kind::kChoice) return OfList(domain.values, now, options, rng);
@@ -62,6 +79,7 @@ Json OfDomain(const Domain& domain, const Json* now, const ExploreOptions& optio
     const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
     value = std::clamp(value, domain.lower, is_open ? domain.upper - 1 : domain.upper);
   }
+  if (IsQuantised(domain.kind)) value = Quantised(domain, value);
   const bool is_whole = HasWholeValues(domain.kind) || now->is_int();
   if (!is_whole) return Json(value);
   return Json(static_cast<int64_t>(std::clamp(value, -kWholeMax, kWholeMax)));

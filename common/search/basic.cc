@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
-#include "common/search/quantum.h"
 #include "common/search/sobol_search.h"
+#include "common/spec/quantum.h"
 
 namespace rt {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "common/search/elementary.h"
-#include "common/search/quantum.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/quantum.h"
 
 namespace rt {
 namespace {

@@ -55,7 +55,7 @@ std::string ReportedText(const Json& metrics, std::string_view wanted) {
   if (names.size() > kNamesShown)
     text += " and " + std::to_string(names.size() - kNamesShown) + " more";
   const std::string near = Nearest(wanted, names);
-  return near.empty() ? text : text + "; did you mean '" + Excerpt(near) + "'?";
+  return near.empty() || near == wanted ? text : text + "; did you mean '" + Excerpt(near) + "'?";
 }
 
 std::optional<std::string> MetricProblem(const RowView& row, std::string_view metric) {

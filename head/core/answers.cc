@@ -122,9 +122,19 @@ bool MaySave(const Trial& trial) {
   return !trial.runs.checkpoints.empty() || (live != nullptr && !live->checkpoint_rows.empty());
 }
 
-// The search may create more trials.
+// Its driver has read everything and created nothing, and only paused trials are left: what creates
+// the next trials waits for results, which the scheduler alone can bring about.
+bool DriverWaits(const World& world, ExperimentId id) {
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  return index.spec.driver.searches && index.live.empty() &&
+         index.pending.size() == index.paused.size() &&
+         index.driver_record_seq <= world.state.experiments.at(id).answered_seq;
+}
+
+// The search may create more trials, whatever the scheduler does.
 bool OthersCome(const World& world, ExperimentId id) {
-  return !world.state.experiments.at(id).search.over && !IsExhausted(world, id);
+  return !world.state.experiments.at(id).search.over && !IsExhausted(world, id) &&
+         !DriverWaits(world, id);
 }
 
 bool IsClosed(const Trial& trial) {

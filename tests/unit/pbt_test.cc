@@ -68,6 +68,9 @@ TEST_CASE("pbt: exploring a number multiplies it, as in Ray, and stays in its do
   CHECK(Explored("100.0", R"({"choice":[10.0,100.0]})", 1) == Values{"10.0", "100.0"});
   CHECK(Explored("100.0", R"({"uniform":[0,1000]})", 1).size() > 50);
   CHECK(Explored("null", R"({"randint":[1,2]})", 0) == Values{"1"});
+  CHECK(Explored("0.5", R"({"quniform":[0,1,0.25]})", 0) == Values{"0.5"});
+  CHECK(Explored("1.0", R"({"quniform":[0,1,0.1]})", 0) == Values{"0.8", "1.0"});
+  CHECK(Explored("40", R"({"qrandint":[15,45,10]})", 0) == Values{"30", "40"});
   CHECK(Explored("9000000000000000000", R"({"uniform":[0,1e300]})", 0) ==
         Values{"9007199254740992"});
 }
