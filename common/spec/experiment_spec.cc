@@ -98,6 +98,23 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
 
 // The scheduler that changes configurations: a trial's results are not those of what was proposed.
 constexpr std::string_view kChangesParams = "pbt";
+constexpr char kMutations[] = "hyperparam_mutations";
+
+// A trial begins with the parameters of the space, so that the others would be mutated for nobody.
+absl::Status CheckMutated(const ExperimentSpec& spec) {
+  const Json* mutations = spec.scheduler.options.Find(kMutations);
+  const bool is_drawn_here = !spec.driver.searches && !spec.space.skeleton.object().empty();
+  if (mutations == nullptr || !is_drawn_here) return absl::OkStatus();
+  for (const auto& [name, mutation] : mutations->object()) {
+    if (spec.space.skeleton.Find(name) != nullptr) continue;
+    std::vector<std::string> known;
+    for (const auto& [parameter, value] : spec.space.skeleton.object()) known.push_back(parameter);
+    return SpecError("scheduler/" + spec.scheduler.name + "/" + kMutations + "/" + name,
+                     "the space has no parameter '" + EscapeControl(name) + "'",
+                     DidYouMean(name, known));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   RT_ASSIGN_OR_RETURN(spec.search, ParseAlgorithm(AlgorithmKind::kSearch, json.Find("search")));
@@ -351,6 +368,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_RETURN_IF_ERROR(CheckPatterns(spec));
   if (source == SpecSource::kUser) {
     RT_RETURN_IF_ERROR(CheckSize(spec));
+    RT_RETURN_IF_ERROR(CheckMutated(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));
     RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
   }

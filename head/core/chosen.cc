@@ -7,10 +7,12 @@ namespace rt {
 ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
-  chosen.clones = chosen.scheduler->clones_trials() && !spec.driver.schedules;
-  // A driver that schedules pauses and resumes trials itself.
-  chosen.reviews = chosen.scheduler->reviews_trials() && !spec.driver.schedules;
-  if (!spec.driver.schedules) chosen.curves_from = chosen.scheduler->CurvesFrom(spec);
+  // A driver that has a scheduler pauses and resumes trials itself. One that has stop rules of its own
+  // decides about rows, too, and leaves this to the scheduler of the head.
+  const bool is_drivers = spec.driver.schedules && !spec.driver.scheduler.empty();
+  chosen.clones = chosen.scheduler->clones_trials() && !is_drivers;
+  chosen.reviews = chosen.scheduler->reviews_trials() && !is_drivers;
+  if (!is_drivers) chosen.curves_from = chosen.scheduler->CurvesFrom(spec);
   chosen.compares_brackets = chosen.reviews && chosen.scheduler->compares_brackets();
   const uint32_t brackets = std::max<uint32_t>(1, chosen.scheduler->BracketCount(spec));
   for (uint32_t bracket = 0; bracket < brackets; ++bracket)

@@ -40,8 +40,8 @@ std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spe
 }
 
 std::string UnsavedText(const Experiment& experiment, const ExperimentSpec& spec) {
-  return "scheduler: " + std::to_string(experiment.unsaved_pauses) +
-         " trials that were paused had saved no checkpoint, so that " + spec.scheduler.name +
+  return "scheduler: trials that were paused (" + std::to_string(experiment.unsaved_pauses) +
+         ") had saved no checkpoint, so that " + spec.scheduler.name +
          " stops trials without one instead of pausing them; report a checkpoint with the row of "
          "each rung";
 }

@@ -35,7 +35,7 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   const ExperimentIndex& index = core.world.index.experiments.at(id);
   for (uint32_t number : index.pending) {
     const Trial& trial = experiment.trials.at(number);
-    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
+    if (trial.pause_cause == PauseCause::kScheduler && !index.spec.driver.scheduler.empty())
       return WaitText("select when trial " + ToString(trial.id) + " runs");
   }
   for (uint32_t number : index.live) {

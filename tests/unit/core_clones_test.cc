@@ -108,6 +108,12 @@ TEST_CASE("clone: a population that saves no checkpoints is warned of") {
   CHECK(warnings() == "[]");
 }
 
+TEST_CASE("clone: stop rules in the driver leave clones to the scheduler of the head") {
+  Population population(R"(,"driver":{"judges":true})");
+  population.Compare();
+  CHECK(population.TrialOf(1).clones.size() == 1);
+}
+
 TEST_CASE("clone: what its old attempt reports or saves afterwards does not count") {
   Population population;
   population.Compare();

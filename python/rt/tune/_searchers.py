@@ -398,7 +398,9 @@ class AutoSearch(_ModelSearch):
 
 
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
-    """The algorithm of that name. Raises ValueError that lists the known names."""
+    """The algorithm of that name. Raises ValueError that lists the known names, and TypeError."""
+    if not isinstance(search_alg, str):
+        raise TypeError(f"a search algorithm is created by its name, not by {search_alg!r}")
     name = search_alg.lower()
     if name in ("random", "basic", "variant_generator", "grid"):  # As in Ray.
         return BasicVariantGenerator(**arguments)

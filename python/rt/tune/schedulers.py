@@ -398,7 +398,9 @@ _CLASSES: dict[str, type[TrialScheduler]] = {
 
 
 def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
-    """The scheduler of that name. Raises ValueError that lists the known names."""
+    """The scheduler of that name. Raises ValueError that lists the known names, and TypeError."""
+    if not isinstance(scheduler, str):
+        raise TypeError(f"a scheduler is created by its name, not by {scheduler!r}")
     name = scheduler.lower()
     if name in _CLASSES:
         return _CLASSES[name](**arguments)
