@@ -7,8 +7,8 @@ namespace rt {
 ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
-  // A driver that has a scheduler pauses and resumes trials itself. One that has stop rules of its own
-  // decides about rows, too, and leaves this to the scheduler of the head.
+  // A driver that has a scheduler pauses and resumes trials itself. One that has stop rules of its
+  // own decides about rows, too, and leaves this to the scheduler of the head.
   const bool is_drivers = spec.driver.schedules && !spec.driver.scheduler.empty();
   chosen.clones = chosen.scheduler->clones_trials() && !is_drivers;
   chosen.reviews = chosen.scheduler->reviews_trials() && !is_drivers;
