@@ -77,6 +77,6 @@ def report(metrics: Optional[dict[str, Any]] = None, **named: Any) -> None:
 def metrics() -> dict[str, Any]:
     """What is known of the run now: batch sizes, gain, noise scale, efficiency, goodput, and so on.
 
-    `throughput` is measured since the last call or row.
+    `throughput` is that of the steps since the last call or row, if there were any.
     """
     return _current().values()

@@ -111,7 +111,8 @@ class Job:
         self._save_s = 0.0
         self._decide_at = time.monotonic() + FIRST_DECISION_S
         self._decide_after_s = FIRST_DECISION_S
-        self._throughput = [0.0, 0.0]  # Samples and seconds since the last row.
+        self._samples = [0.0, 0.0]  # Samples and seconds of steps since the last row.
+        self._throughput = 0.0
 
     @property
     def ranks(self) -> int:
@@ -150,7 +151,7 @@ class Job:
         return found
 
     def _wants_save(self, now: float, interval_s: float) -> bool:
-        return now - self._saved_at >= max(interval_s, self._save_s / SAVE_SHARE)
+        return not interval_s or now - self._saved_at >= max(interval_s, self._save_s / SAVE_SHARE)
 
     def take(self, sums: list[float]) -> None:
         """The sums of what all ranks said."""
@@ -230,11 +231,11 @@ class Job:
         if loader is None:
             return {}
         batch, initial = loader.planned_batch, loader.initial_batch
-        samples, seconds = self._throughput
-        self._throughput = [0.0, 0.0]
-        grad = self.grad
+        if self._samples[1] > 0:
+            self._throughput = self._samples[0] / self._samples[1]
+            self._samples = [0.0, 0.0]
+        throughput, grad = self._throughput, self.grad
         efficiency = gain_of(grad, batch / initial) * initial / batch
-        throughput = samples / seconds if seconds > 0 else 0.0
         return {
             "global_batch_size": batch,
             "local_batch_size": loader.planned_local,
@@ -277,8 +278,8 @@ class Job:
 
     def note_times(self, step: Step, early: list[float], last_s: float, sync_s: float) -> None:
         """The seconds of one step's micro-batches."""
-        self._throughput[0] += step.count
-        self._throughput[1] += sum(early) + last_s
+        self._samples[0] += step.count
+        self._samples[1] += sum(early) + last_s
         if step.count == step.batch:
             self.metrics.profile.add(self._key(step), early, last_s, sync_s)
 

@@ -17,7 +17,7 @@ import torch
 from rt.elastic.goodput import GradParams, gain_of
 
 SMOOTHING = 0.999  # What an average keeps in a step of the initial batch.
-EVERY = 4  # Steps between two measurements, after the first ones.
+EVERY = 8  # Steps between two measurements, after the first ones.
 EVERY_STEP_UNTIL = 32
 ADAM_STEPS_MIN = 5  # Before these, Adam's second moments say little.
 _FLOOR = 1e-30
@@ -73,6 +73,7 @@ class GradientNoiseScale:
         self._covered = 0
         self.measured = 0  # How many values the averages have had.
         self._factors: Optional[dict[int, torch.Tensor]] = None
+        self._buffers: dict[str, dict[int, torch.Tensor]] = {}
         self._previous: Optional[list[torch.Tensor]] = None
         self._previous_square: Optional[torch.Tensor] = None
         self.measures = False  # In the current step.
@@ -84,7 +85,7 @@ class GradientNoiseScale:
         """A step begins. `alone`: it has a single micro-batch."""
         self._steps += 1
         self._covered += 1
-        often = self.measured < EVERY_STEP_UNTIL
+        often = self._steps <= EVERY_STEP_UNTIL
         due = often or self._steps % EVERY == 0
         self._keeps = alone and (often or (self._steps + 1) % EVERY == 0)
         self.measures = due
@@ -111,7 +112,8 @@ class GradientNoiseScale:
                     return None
                 found[id(parameter)] = (group["eps"], 1 - beta**count)
                 roots.append(state["exp_avg_sq"])
-        factors = torch._foreach_div(roots, [correction for _, correction in found.values()])
+        factors = self._copy("factors", self.parameters, roots)
+        torch._foreach_div_(factors, [correction for _, correction in found.values()])
         torch._foreach_sqrt_(factors)
         torch._foreach_add_(factors, [eps for eps, _ in found.values()])
         torch._foreach_reciprocal_(factors)
@@ -134,8 +136,21 @@ class GradientNoiseScale:
     ) -> list[torch.Tensor]:
         if self._factors is None:
             return gradients
-        factors = [self._factors[id(each)] for each in parameters]
-        return list(torch._foreach_mul(gradients, factors))
+        scaled = self._copy("scaled", parameters, gradients)
+        torch._foreach_mul_(scaled, [self._factors[id(each)] for each in parameters])
+        return scaled
+
+    def _copy(
+        self, kind: str, parameters: list[torch.Tensor], values: list[torch.Tensor]
+    ) -> list[torch.Tensor]:
+        """A copy in tensors that are used again: fresh memory costs more than the copy."""
+        known = self._buffers.setdefault(kind, {})
+        for parameter, value in zip(parameters, values):
+            if id(parameter) not in known:
+                known[id(parameter)] = torch.empty_like(value)
+        copies = [known[id(each)] for each in parameters]
+        torch._foreach_copy_(copies, values)
+        return copies
 
     def compare(
         self, parameters: list[torch.Tensor], gradients: list[torch.Tensor]
@@ -143,6 +158,8 @@ class GradientNoiseScale:
         """For a step with a single micro-batch: the mean of its square and the previous step's, and
         the square of both gradients' mean, per group; None if the previous one was not kept."""
         found = None
+        if self._previous is not None and len(self._previous) != len(parameters):
+            self._previous = None  # Another part of the model was used.
         if self.measures and self._previous is not None:
             assert self._previous_square is not None
             own = self._scaled(parameters, gradients)
@@ -156,17 +173,27 @@ class GradientNoiseScale:
         if self._keeps and self._previous is None:
             own = self._scaled(parameters, gradients)
             self._previous_square = self._norms(parameters, own)
-            self._previous = own if self._factors is not None else [each.clone() for each in own]
+            self._previous = self._copy("previous", parameters, own)
         return found
 
     # What is made of it.
 
+    def take_covered(self) -> int:
+        """The steps that the measurement of this one stands for."""
+        covered, self._covered = self._covered, 0
+        return covered
+
     def add(
-        self, local: list[float], total: list[float], count: int, scale: float, biased: bool
+        self,
+        local: list[float],
+        total: list[float],
+        count: int,
+        scale: float,
+        biased: bool,
+        covered: int = 1,
     ) -> None:
         """The norms of one step: `local` and `total` are L and T per group, of `count` micro-
         batches with `scale` times the initial batch. What is not finite is left out."""
-        covered, self._covered = self._covered, 0
         if count < 2 or not all(map(math.isfinite, [*local, *total])):
             return
         if self._biased and not biased:
@@ -174,7 +201,7 @@ class GradientNoiseScale:
         if biased and not self._biased:
             return  # Better values are known.
         self._biased = biased
-        kept = SMOOTHING ** (scale * max(covered, 1))
+        kept = SMOOTHING ** (scale * covered)
         pairs = list(zip(local, total))
         self._sqr.add([(count * t - each) / (count - 1) for each, t in pairs], kept)
         self._var.add([(each - t) / (count - 1) * scale for each, t in pairs], kept)

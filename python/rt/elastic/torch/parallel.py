@@ -80,7 +80,9 @@ class AdaptiveDataParallel(DistributedDataParallel):
         self._local: dict[int, torch.Tensor] = {}  # Squared norms by leaf.
         self._total: Optional[torch.Tensor] = None
         self._pair: Optional[torch.Tensor] = None
+        self._begun: Optional[Step] = None
         self._sent: Optional[Step] = None  # Whose norms are being exchanged.
+        self._covered = 0  # Steps that they stand for.
         self._pending = False  # A backward pass began whose gradients were not taken.
         self._queued = False
         self._step_original = _patch(optimizer, self._optimizer_step)
@@ -135,7 +137,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
             self.require_backward_grad_sync = True
             run = super().forward if self.reduces else self.module
             return run(*inputs, **named)
-        if step.index == 0 and step is not self._sent and not self._pending:
+        if step is not self._begun:
             self._begin(step)
         self.require_backward_grad_sync = step.is_last
         if self.reduces:
@@ -148,6 +150,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
         return output
 
     def _begin(self, step: Step) -> None:
+        self._begun = step
         self._sums.begin(step.leaves if self.max_replicas is not None else 0)
         self._local, self._total, self._pair = {}, None, None
         self.gns.begin(step.alone)
@@ -255,6 +258,8 @@ class AdaptiveDataParallel(DistributedDataParallel):
             return None
         self._sent = step
         measured = self._norms(step)
+        if measured is not None:
+            self._covered = self.gns.take_covered()
         if self._job.ranks > 1 or measured is not None:
             self._job.exchange.start(
                 self._job.control() if self._job.ranks > 1 else [0.0] * CONTROL, measured
@@ -292,7 +297,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
             return
         scale = step.count / self.initial_batch_size
         if step.alone:
-            self.gns.add(values[:groups], values[groups:], 2, 2 * scale, True)
+            self.gns.add(values[:groups], values[groups:], 2, 2 * scale, True, self._covered)
             return
         shares = _plan.weights(step.count, step.leaves)
         local = [
@@ -300,7 +305,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
             for group in range(groups)
         ]
         count = sum(1 for share in shares if share > 0)
-        self.gns.add(local, values[step.leaves * groups :], count, scale, False)
+        self.gns.add(local, values[step.leaves * groups :], count, scale, False, self._covered)
 
     def _scaled_step(self, scale: float, arguments: Any, named: Any) -> Any:
         factors: Any = self.scaling_rule.scale_lr(scale)
@@ -384,6 +389,8 @@ def _patch(optimizer: Any, step: Callable[..., Any]) -> Callable[..., Any]:
     def patched(_optimizer: Any, *arguments: Any, **named: Any) -> Any:
         return step(*arguments, **named)
 
+    if hasattr(original, "_wrapped_by_lr_sched"):  # A scheduler looks for it, or warns.
+        patched._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
     optimizer.step = types.MethodType(patched, optimizer)
     return original
 
