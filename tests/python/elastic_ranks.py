@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Callable
 
 import torch
-import torch._dynamo  # An optimiser imports it, in a second: every fork has it.
 from rt.elastic import checkpoint
 from rt.elastic.torch import _job
 

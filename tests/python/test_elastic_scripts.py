@@ -183,3 +183,40 @@ def test_all_ranks_save_when_only_one_is_asked(
     os.kill(started.pids[1], signal.SIGTERM)
     assert started.wait() == [143, 143], started.logs()
     assert len(list((tmp_path / "saved").glob("checkpoint-*"))) >= 1
+
+
+def test_what_was_read_before_an_interruption_is_read_again(tmp_path: Path) -> None:
+    """An epoch of two training loops, interrupted in the second: the first has its sums."""
+    env = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "saved")}
+
+    def run(stop: int) -> Any:
+        training = Run(epochs=1)
+        found: list[Any] = []
+        for _ in adl.remaining_epochs_until(1):
+            stats = adl.Accumulator()
+            for turn in range(2):
+                for inputs, labels, _ in training.loader:
+                    loss = torch.nn.functional.cross_entropy(training.model(inputs), labels)
+                    training.optimizer.zero_grad()
+                    loss.backward()
+                    training.optimizer.step()
+                    stats["loss"] += loss.item()
+                    stats["steps"] += 1
+                    training.seen.append(turn)
+                    if len(training.seen) == stop:
+                        _trial._signalled = True
+                with stats.synchronized():
+                    found.append([stats["steps"], stats["loss"]])
+        return found
+
+    def stopped(_rank: int) -> Any:
+        try:
+            run(20)
+        except SystemExit:
+            return "stopped"
+        return "not stopped"
+
+    expected = run_ranks(2, lambda _rank: run(0), tmp_path / "whole")
+    assert run_ranks(2, stopped, tmp_path / "first", **env) == ["stopped"] * 2
+    found = run_ranks(2, lambda _rank: run(0), tmp_path / "second", **env)
+    assert found == expected and [steps for steps, _ in found[0]] == [26, 52]

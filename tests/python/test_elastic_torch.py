@@ -364,7 +364,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> N
 
 
 def test_sums_of_numbers_are_exact() -> None:
-    numbers = [0.1] * 10 + [1e16, 1.0, -1e16, 3, 2**60 + 1.0]
+    numbers = [0.1] * 10 + [1e16, 1.0, -1e16, 3, 2.0**60, -(2.0**60)]
     for order in (numbers, numbers[::-1], sorted(numbers)):
         total = Sum()
         for each in order:

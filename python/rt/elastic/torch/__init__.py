@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Optional
 
+# The first optimiser imports it, which takes a second: a fork server has it before.
+import torch._dynamo  # noqa: F401
+
 from rt.elastic.torch import accumulator, data, epoch, gradient_noise_scale, parallel, scaling_rules
 from rt.elastic.torch._job import current as _current
 from rt.elastic.torch._process_group import init_process_group
