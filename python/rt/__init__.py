@@ -23,7 +23,7 @@ from rt._runtime import (
 )
 
 if TYPE_CHECKING:
-    from rt import air, autoscaler, data, train, tune
+    from rt import air, autoscaler, data, elastic, train, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "available_resources",
     "cluster_resources",
     "data",
+    "elastic",
     "init",
     "is_initialized",
     "shutdown",
@@ -44,7 +45,7 @@ __all__ = [
 
 def __getattr__(name: str) -> ModuleType:
     """Imports `rt.tune` and the other modules when they are first used."""
-    if name in ("air", "autoscaler", "data", "train", "tune"):
+    if name in ("air", "autoscaler", "data", "elastic", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
     no_attribute(__name__, name)
 

@@ -79,6 +79,7 @@ class Session:
     def _adopt(self, reply: dict[str, Any]) -> None:
         control = reply.get("control") or {}
         self.params: dict[str, Any] = reply.get("params") or {}
+        self.takes: list[str] = reply.get("takes") or []
         self.checkpoint_dir: Optional[str] = reply.get("checkpoint_dir") or None
         self._time_attr = control.get("time_attr") or "training_iteration"
         self._milestones: list[float] = sorted(control.get("milestones") or [])
@@ -88,11 +89,9 @@ class Session:
         self._seq = int(reply.get("spooled_seq") or 0)
         self._base = float(reply.get("iteration_base") or 0)
         self._time_base_s = float(reply.get("time_total_base_s") or 0)
-        self._since_restore = 0
-        self._time_s = 0.0
+        self._since_restore, self._timesteps, self._time_s = 0, 0, 0.0
         self._last = time.monotonic()
         self._totals: dict[str, float] = {}
-        self._timesteps = 0
 
     @property
     def iteration(self) -> float:
@@ -215,10 +214,8 @@ class Session:
 
     def end_paused(self) -> NoReturn:
         """Tells the daemon that the trial ends because it was asked to pause, and ends it."""
-        with self._lock:
-            self._told_more = True
-            self._send(dump({"op": "paused"}))
-            self.ended = True
+        self.tell({"op": "paused"})
+        self.ended = True
         raise self.stop_exception()
 
     def _report(
@@ -447,14 +444,17 @@ class Session:
 
     def send_error(self, kind: str, message: str, traceback: str) -> None:
         """Sends the exception of the user's code to the daemon."""
-        line = dump({"op": "error", "kind": kind, "message": message, "traceback": traceback})
+        self.tell({"op": "error", "kind": kind, "message": message, "traceback": traceback})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Sends a message that is not a report; one that the daemon takes (`takes`)."""
         with self._lock:
             self._told_more = True
             try:
-                self._wire.send(line)
+                self._wire.send(dump(message))
             except ConnectionError:
                 self._reconnect()
-                self._wire.send(line)
+                self._wire.send(dump(message))
 
     def checkpoint_requested(self) -> Optional[float]:
         """Seconds left to report a requested checkpoint, or None without a request."""

@@ -18,6 +18,7 @@ import checkpoints
 import cloud
 import data_sets
 import digits
+import elastic_lib
 import hosts
 import light
 import loss
@@ -54,6 +55,7 @@ BENCHES = {
     "fanout": spread.fanout,
     "clone": spread.clone,
     "train": train.train,
+    "elastic_lib": elastic_lib.elastic_lib,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
 }

@@ -22,6 +22,7 @@ class FakeWorker:
         self.reports: list[dict[str, Any]] = []
         self.errors: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
+        self.profiles: list[dict[str, Any]] = []
         self.refusals: list[str] = []  # Codes that the next driver calls are answered with.
         self.checkpoints: list[dict[str, str]] = []
         self.hellos = 0
@@ -78,6 +79,9 @@ class FakeWorker:
             return [{"op": "driver", "id": message["id"], "ok": True, "result": {"n": 1}}]
         if op == "paused":
             self.paused = True
+            return []
+        if op == "profile":
+            self.profiles.append(message)
             return []
         if op in ("arrive", "missing"):
             return self.barrier(message)

@@ -1,0 +1,120 @@
+"""The run's side towards rt's worker: requests for checkpoints, rows, and the profile line.
+
+Outside a trial, SIGTERM and SIGINT ask for a checkpoint, if there is a place for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from typing import Any, Optional
+
+from rt import _api, _script, _session
+from rt._checkpoint import Checkpoint
+from rt._session import Session
+from rt.elastic import checkpoint, env
+
+EXIT_TERMINATED = 143
+REQUEST_WAIT_S = 30.0  # For a request that another rank has had already.
+PROFILE_INTERVAL_S = 30.0
+
+_signalled = False
+_sent_at: Optional[float] = None
+_sent = 0
+
+
+def session() -> Optional[Session]:
+    """The session of this process, if it is a trial or a rank of one."""
+    return _session.current or _script.attach()
+
+
+def catch_signals() -> None:
+    """Outside a trial that can save: SIGTERM and SIGINT end the run after the step in hand."""
+    if session() is not None or env.checkpoint_path() is None:
+        return
+
+    def note(_number: int, _frame: Any) -> None:
+        global _signalled
+        _signalled = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, note)
+
+
+def requested() -> bool:
+    """Whether a checkpoint is wanted from this rank now."""
+    if _signalled:
+        return True
+    own = session()
+    return own is not None and own.checkpoint_requested() is not None
+
+
+def can_save() -> bool:
+    """Whether a checkpoint has a place to go to."""
+    return session() is not None or env.checkpoint_path() is not None
+
+
+def save(row: dict[str, Any], with_checkpoint: bool, on_request: bool) -> None:
+    """Reports a row, with a checkpoint or without; every rank calls it at the same step.
+
+    `on_request`: a checkpoint was requested from some rank. It returns when the run goes on.
+    """
+    own = session()
+    if own is None:
+        if with_checkpoint:
+            checkpoint.save_all_states()
+        if on_request and with_checkpoint:
+            sys.exit(EXIT_TERMINATED)
+        return
+    if not with_checkpoint:
+        _api.report_at_barrier(row)
+        return
+    staging = tempfile.mkdtemp(prefix=".elastic-", dir=os.environ.get("RT_TRIAL_DIR") or None)
+    try:
+        checkpoint.save_all_states(staging)
+        saved = None
+        if own.rank == 0:
+            saved = Checkpoint(staging)
+            saved.is_given = True
+        _await_request(own, on_request)
+        _api.report_at_barrier(row, saved)
+        if saved is None and (own.pausing or own.moving):
+            own.leave(True)
+        own.checkpoint_served()
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _await_request(own: Session, on_request: bool) -> None:
+    """All ranks are asked to save, but not at the same moment: a rank that went on would wait in
+    its next step for those that end."""
+    end = time.monotonic() + REQUEST_WAIT_S
+    while on_request and own.checkpoint_requested() is None and time.monotonic() < end:
+        if own.stopping:
+            return
+        time.sleep(0.002)  # It polls its socket, and is asked within milliseconds.
+
+
+def takes_profile() -> bool:
+    """Whether the worker takes profile lines."""
+    own = session()
+    return own is not None and "profile" in own.takes
+
+
+def send_profile(elastic: dict[str, Any], now: float) -> None:
+    """Sends the profile line to the worker, which must take it."""
+    global _sent, _sent_at
+    own = session()
+    assert own is not None
+    _sent, _sent_at = _sent + 1, now
+    own.tell({"op": "profile", "type": "profile", "seq": _sent, "elastic": elastic})
+
+
+def profile_due(now: float) -> bool:
+    """Whether a profile line may be sent now."""
+    return _sent_at is None or now - _sent_at >= PROFILE_INTERVAL_S

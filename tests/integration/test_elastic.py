@@ -1,0 +1,157 @@
+"""Elastic training on real daemons: kills and resizes change no bit; AdaptDL's recipe trains."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import unittest
+from typing import Any
+
+from harness import BIN, ROOT, ClusterTest, wait_until
+from test_train import HAS_TORCH, PYTHON
+
+# Trains 4 epochs. In each generation and attempt it waits at one step until a file says to go on.
+TRAIN = """
+import hashlib, json, os, pathlib, sys, time
+began = time.monotonic()
+import torch
+import rt.elastic as adaptdl
+import rt.elastic.torch as adl
+from torch import nn
+
+files, mode = pathlib.Path(sys.argv[1]), sys.argv[2]
+attempt, generation = int(os.environ["RT_ATTEMPT"]), int(os.environ["RT_GENERATION"])
+turn = attempt + generation - 2
+torch.set_num_threads(1)
+torch.manual_seed(3)
+inputs = torch.randn(96, 8)
+data = torch.utils.data.TensorDataset(inputs, (inputs.sum(1) > 0).long())
+loader = adl.AdaptiveDataLoader(data, batch_size=16, shuffle=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.8)
+adl.init_process_group("gloo", checkpoint_interval_s=0)
+fixed = {"deterministic": True, "max_replicas": 2} if mode == "resize" else {}
+model = adl.AdaptiveDataParallel(model, optimizer, scheduler, **fixed)
+rank = adaptdl.env.replica_rank()
+held = mode != "undisturbed" and turn < 2
+with open(files / f"steps-{attempt}-{generation}-{rank}", "a", buffering=1) as steps:
+    for epoch in adl.remaining_epochs_until(4):
+        stats = adl.Accumulator()
+        for batch, labels in loader:
+            loss = nn.functional.cross_entropy(model(batch), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            stats["loss"] += loss.item()
+            steps.write(json.dumps([epoch, loader.current_index, loss.item(), time.monotonic()])
+                        + "\\n")
+            if held and epoch == 1 + turn and loader.current_index == 48 and rank == 0:
+                (files / f"held-{turn}").touch()
+                while not (files / f"go-{turn}").exists():
+                    time.sleep(0.005)
+        with stats.synchronized():
+            adl.report(loss=stats["loss"])
+        scheduler.step()
+if rank == 0:
+    weights = json.dumps([each.tolist() for each in model.parameters()]).encode()
+    print("weights", hashlib.sha256(weights).hexdigest())
+"""
+
+
+@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
+class ElasticTest(ClusterTest):
+    workers, cpus = 2, 2
+
+    @classmethod
+    def prepare(cls) -> None:
+        cluster = cls.cluster
+        cluster.env["PATH"] = f"{PYTHON.parent}:{cluster.env['PATH']}"
+        cluster.env["RT_CLUSTER"] = "it"
+        cluster.env["OMP_NUM_THREADS"] = "1"
+        (cluster.work / "train.py").write_text(TRAIN)
+
+    def start(self, name: str, mode: str, ranks: int) -> subprocess.Popen:
+        self.files = self.cluster.home / name
+        self.files.mkdir()
+        client = subprocess.Popen(
+            [str(BIN / "rt"), "submit", "--name", name, "--nproc-per-node", str(ranks),
+             "--max-restarts", "3", "train.py", "--", str(self.files), mode], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            cwd=self.cluster.work, env=self.cluster.env)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        return client
+
+    def end(self, client: subprocess.Popen, name: str) -> tuple[str, list[Any]]:
+        """The digest of the weights, and the losses of the epochs."""
+        out, err = client.communicate(timeout=180)
+        self.assertEqual(client.returncode, 0, out + err + self.cluster.logs())
+        experiment = next(one for one in self.cluster.json("exp", "list")["items"]
+                          if one["name"] == name)
+        experiment = self.cluster.experiment(experiment["id"])
+        rows = self.cluster.rows(experiment, self.cluster.trials(experiment["id"])[0])
+        losses = [row["loss"] for row in rows if "loss" in row]
+        self.assertEqual(len(losses), 4)
+        return re.search("weights (.*)", out)[1], losses
+
+    def held(self, turn: int) -> None:
+        wait_until(f"turn {turn} is held", (self.files / f"held-{turn}").exists, 120)
+
+    def trial(self, name: str) -> Any:
+        number = next(one["id"] for one in self.cluster.json("exp", "list")["items"]
+                      if one["name"] == name)
+        return self.cluster.json("trial", "show", f"{number}/0")
+
+    def steps(self, attempt: int, generation: int) -> list[Any]:
+        path = self.files / f"steps-{attempt}-{generation}-0"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def test_a_rank_and_the_head_are_killed_and_no_bit_changes(self) -> None:
+        expected = self.end(self.start("undisturbed", "undisturbed", 2), "undisturbed")
+        client = self.start("killed", "kill", 2)
+        self.held(0)
+        os.kill(self.trial("killed")["attempts"][-1]["members"][1]["pid"], signal.SIGKILL)
+        self.held(1)
+        self.cluster.kill("head")
+        (self.files / "go-1").touch()
+        self.assertEqual(self.end(client, "killed"), expected)
+
+    def test_a_resize_1_2_1_changes_no_bit(self) -> None:
+        client = self.start("whole", "resize", 1)
+        for turn in (0, 1):
+            (self.files / f"go-{turn}").touch()
+        expected = self.end(client, "whole")
+        client = self.start("resized", "resize", 1)
+        for turn, ranks in ((0, 2), (1, 1)):
+            self.held(turn)
+            self.cluster.rt("trial", "resize", self.trial("resized")["id"], "--ranks", str(ranks))
+            (self.files / f"go-{turn}").touch()
+        self.assertEqual(self.end(client, "resized"), expected)
+        shown = self.trial("resized")
+        self.assertEqual([(one["generation"], len(one["members"]), one["outcome"])
+                          for one in shown["attempts"]],
+                         [(1, 1, "RESIZED"), (2, 2, "RESIZED"), (3, 1, "SUCCEEDED")])
+        for before in (1, 2):
+            pause = self.steps(1, before + 1)[0][3] - self.steps(1, before)[-1][3]
+            print(f"resize to generation {before + 1}: {pause:.2f} s between two steps")
+
+    def test_the_recipe_trains_on_four_ranks(self) -> None:
+        script = str(ROOT / "examples/elastic/digits_elastic.py")
+        done = self.cluster.rt("submit", "--name", "recipe", "--nproc-per-node", "2", "--nnodes",
+                               "2", script, "--", "--epochs", "8", timeout=300)
+        last = done.stdout.splitlines()[-1]
+        self.assertGreater(float(re.search(r"accuracy ([\d.]+)", last)[1]), 0.85, done.stdout)
+        shown = self.trial("recipe")
+        for name in ("global_batch_size", "gain", "noise_scale", "efficiency", "goodput"):
+            self.assertIn(name, shown["metrics"])
+        self.assertEqual(shown["metrics"]["epoch"], 8)
+        experiment = self.cluster.experiment(shown["experiment_id"])
+        found = subprocess.run(["find", experiment["results_dir"], "-name", "events.out*"],
+                               capture_output=True, text=True, check=True).stdout
+        self.assertTrue(found)
+
+
+if __name__ == "__main__":
+    unittest.main()
