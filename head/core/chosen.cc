@@ -7,6 +7,8 @@ namespace rt {
 ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
+  chosen.explores = chosen.scheduler->explores_on_lane() && !spec.driver.schedules;
+  chosen.compares_rungs = chosen.scheduler->compares_rungs(spec) && !spec.driver.schedules;
   chosen.clones = chosen.scheduler->clones_trials() && !spec.driver.schedules;
   // A driver that schedules pauses and resumes trials itself.
   chosen.reviews = chosen.scheduler->reviews_trials() && !spec.driver.schedules;
