@@ -22,6 +22,7 @@ import hosts
 import light
 import loss
 import memory
+import populations
 import reports
 import rt_cluster
 import slow_store
@@ -53,6 +54,8 @@ BENCHES = {
     "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,
     "clone": spread.clone,
+    "exploit": populations.exploit,
+    "verdict": populations.verdict,
     "train": train.train,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
