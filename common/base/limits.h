@@ -18,6 +18,12 @@ inline constexpr size_t kBatchInputsMax = 512;
 inline constexpr size_t kBatchesInFlightMax = 4;
 // One wire message on the control services.
 inline constexpr size_t kMessageBytesMax = 4u << 20;
+// What a model of a population's progress is given: the newest intervals of its trials. A fit takes
+// about 40 ms with this many.
+inline constexpr size_t kExploreSamplesMax = 128;
+// A stop expression is looked at for every row; people write a handful of comparisons.
+inline constexpr size_t kStopExpressionBytesMax = 4'096;
+inline constexpr int kStopExpressionDepthMax = 32;
 // Bytes of one message on the byte streams: 1 MiB chunks measured best, with room for headers.
 inline constexpr size_t kChunkMessageBytesMax = 16u << 20;
 inline constexpr size_t kStreamPieceBytes = 1u << 20;

@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/decide/rank_check.h"
 
 namespace rt {
 namespace {
@@ -74,6 +75,8 @@ class AshaScheduler final : public RungScheduler {
   }
   TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
                            double value) const override {
+    if (rung.review != nullptr && IsMisleading(spec, *rung.review, rung.bracket, rung.milestone))
+      return {};
     if (!AshaStops(ReductionFactor(spec), spec.mode, rung.values, value)) return {};
     return {TrialVerdict::Action::kStop, "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
   }
@@ -123,7 +126,12 @@ AlgorithmTable RungTable(std::string name, std::string meaning) {
                       {.name = "stop_last_trials",
                        .type = Type::kFlag,
                        .default_value = defaults.stop_last_trials,
-                       .meaning = "Whether a trial that reaches max_t is ended"}},
+                       .meaning = "Whether a trial that reaches max_t is ended"},
+                      {.name = "rank_check",
+                       .type = Type::kFlag,
+                       .default_value = defaults.rank_check,
+                       .meaning = "Whether trials pass the first rungs while these rank them "
+                                  "unlike the next ones"}},
           .needs_metric = true,
           .check = CheckLadder};
 }
@@ -156,6 +164,16 @@ RowVerdict RungScheduler::OnRow(const ExperimentSpec& spec, const ScheduledTrial
     return {.verdict = {TrialVerdict::Action::kComplete,
                         limits.time_attr + " reached max_t " + FormatDouble(*limits.max_t)}};
   return {.milestone = MilestoneAt(trial, *t), .value = *value};
+}
+
+bool RungScheduler::compares_rungs(const ExperimentSpec& spec) const {
+  return AshaOptions::From(spec.scheduler).rank_check;
+}
+
+bool RungScheduler::IsMisleading(const ExperimentSpec& spec, const SearchReview& review,
+                                 uint32_t bracket, double milestone) {
+  if (!AshaOptions::From(spec.scheduler).rank_check) return false;
+  return milestone < FirstTellingRung(RungsOf(review, bracket), ReductionFactor(spec));
 }
 
 double RungScheduler::ReductionFactor(const ExperimentSpec& spec) {
@@ -199,6 +217,7 @@ AshaOptions AshaOptions::From(const AlgorithmSpec& spec) {
       options.GetDouble("reduction_factor", asha.ladder.reduction_factor);
   asha.brackets = static_cast<int>(options.GetInt("brackets", asha.brackets));
   asha.stop_last_trials = options.GetBool("stop_last_trials", asha.stop_last_trials);
+  asha.rank_check = options.GetBool("rank_check", asha.rank_check);
   return asha;
 }
 

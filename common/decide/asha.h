@@ -22,6 +22,7 @@ struct AshaOptions {
   RungLadder ladder;
   int brackets = 1;
   bool stop_last_trials = true;
+  bool rank_check = false;
 
   static AshaOptions From(const AlgorithmSpec& spec);
 };
@@ -36,7 +37,12 @@ class RungScheduler : public Scheduler {
                    const RowView& row) const override;
   SchedulePlan PlanOf(const ExperimentSpec& spec, std::optional<uint64_t> trials) const override;
 
+  bool compares_rungs(const ExperimentSpec& spec) const override;
+
  protected:
+  // Whether the rung says nothing of the next one (rank_check.h), so that trials pass it.
+  static bool IsMisleading(const ExperimentSpec& spec, const SearchReview& review, uint32_t bracket,
+                           double milestone);
   // The milestone at which a row at time `t` is recorded.
   virtual std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const = 0;
   // For the plan: how many of `trials` that come to a rung continue from it.

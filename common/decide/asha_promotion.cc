@@ -5,7 +5,6 @@
 #include <map>
 
 #include "common/base/strings.h"
-#include "common/decide/asha.h"
 
 namespace rt {
 namespace {
@@ -34,7 +33,41 @@ bool StopsUnsaved(const ExperimentSpec& spec, double factor, const RungMembers& 
   return AshaStops(factor, spec.mode, others, own);
 }
 
-class AshaPromotionScheduler final : public RungScheduler {
+// The stopping variant's decision about a trial that cannot be resumed from where it was paused.
+void DecideUnsaved(const ExperimentSpec& spec, double factor, const SearchReview& review,
+                   const PausedTrial& trial, ReviewVerdict& verdict) {
+  const RungMembers* rung = RungOf(review, trial);
+  if (rung == nullptr || !StopsUnsaved(spec, factor, *rung, trial.number))
+    return verdict.resumed.push_back(trial.number);
+  verdict.stopped.push_back({trial.number, "stopped by ASHA at rung " +
+                                               FormatDouble(trial.milestone) +
+                                               ": it saved no checkpoint when it was paused"});
+}
+
+std::vector<const RungMembers*> FromTheTop(const SearchReview& review) {
+  std::vector<const RungMembers*> rungs;
+  for (const RungMembers& rung : review.rungs) rungs.push_back(&rung);
+  std::stable_sort(rungs.begin(), rungs.end(), [](const RungMembers* a, const RungMembers* b) {
+    return a->milestone != b->milestone ? a->milestone > b->milestone : a->bracket < b->bracket;
+  });
+  return rungs;
+}
+
+void EndIdle(const ExperimentSpec& spec, const SearchReview& review, ReviewVerdict& verdict) {
+  for (const RungMembers* rung : FromTheTop(review)) {
+    if (review.has_completed) break;
+    for (uint32_t number : PromotedOf(1, spec.mode, rung->members))
+      for (const PausedTrial& trial : review.paused)
+        if (trial.number == number && RungOf(review, trial) == rung)
+          return verdict.resumed.push_back(number);
+  }
+  for (const PausedTrial& trial : review.paused)
+    verdict.stopped.push_back(
+        {trial.number,
+         "stopped by ASHA at rung " + FormatDouble(trial.milestone) + ": it was not promoted"});
+}
+
+class AshaPromotionScheduler final : public PromotionScheduler {
  public:
   const AlgorithmTable& table() const override {
     static const AlgorithmTable table =
@@ -43,87 +76,63 @@ class AshaPromotionScheduler final : public RungScheduler {
                   "are resumed from their checkpoints");
     return table;
   }
-  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
-                           double value) const override {
-    const double factor = ReductionFactor(spec);
-    const std::string where = "at rung " + FormatDouble(rung.milestone);
-    if (!rung.may_save) {
-      if (!AshaStops(factor, spec.mode, rung.values, value)) return {};
-      return {TrialVerdict::Action::kStop,
-              "stopped by ASHA " + where + ": it has no checkpoint to be resumed from"};
-    }
-    if (IsPromoted(factor, spec.mode, rung.values, rung.recorded, value)) return {};
-    return {TrialVerdict::Action::kPause,
-            where + " of ASHA, until it is among the best 1/" + FormatDouble(factor)};
-  }
-  bool reviews_trials() const override { return true; }
-  ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override {
-    ReviewVerdict verdict;
-    std::map<uint32_t, const PausedTrial*> waiting;
-    for (const PausedTrial& trial : review.paused) {
-      if (!trial.is_unsaved) waiting[trial.number] = &trial;
-      else DecideUnsaved(spec, review, trial, verdict);
-    }
-    for (const RungMembers* rung : FromTheTop(review)) {
-      for (uint32_t number : PromotedOf(ReductionFactor(spec), spec.mode, rung->members)) {
-        const auto paused = waiting.find(number);
-        if (paused == waiting.end() || RungOf(review, *paused->second) != rung) continue;
-        verdict.resumed.push_back(number);
-        waiting.erase(number);
-      }
-    }
-    if (review.is_idle && verdict.resumed.empty() && verdict.stopped.empty())
-      EndIdle(spec, review, verdict);
-    return verdict;
-  }
-
- protected:
-  // The highest rung that it has reached, once.
-  std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const override {
-    return NewestMilestone(trial, t);
-  }
-
-  // At the end of the search the best one continues in any case.
-  double ContinuingOf(double trials, double factor) const override {
-    if (trials < 1) return trials / factor;
-    return std::max(1.0, std::floor(trials / factor));
-  }
-
- private:
-  static void DecideUnsaved(const ExperimentSpec& spec, const SearchReview& review,
-                            const PausedTrial& trial, ReviewVerdict& verdict) {
-    const RungMembers* rung = RungOf(review, trial);
-    if (rung == nullptr || !StopsUnsaved(spec, ReductionFactor(spec), *rung, trial.number))
-      return verdict.resumed.push_back(trial.number);
-    verdict.stopped.push_back({trial.number, "stopped by ASHA at rung " +
-                                                 FormatDouble(trial.milestone) +
-                                                 ": it saved no checkpoint when it was paused"});
-  }
-  static std::vector<const RungMembers*> FromTheTop(const SearchReview& review) {
-    std::vector<const RungMembers*> rungs;
-    for (const RungMembers& rung : review.rungs) rungs.push_back(&rung);
-    std::stable_sort(rungs.begin(), rungs.end(), [](const RungMembers* a, const RungMembers* b) {
-      return a->milestone != b->milestone ? a->milestone > b->milestone : a->bracket < b->bracket;
-    });
-    return rungs;
-  }
-  static void EndIdle(const ExperimentSpec& spec, const SearchReview& review,
-                      ReviewVerdict& verdict) {
-    for (const RungMembers* rung : FromTheTop(review)) {
-      if (review.has_completed) break;
-      for (uint32_t number : PromotedOf(1, spec.mode, rung->members))
-        for (const PausedTrial& trial : review.paused)
-          if (trial.number == number && RungOf(review, trial) == rung)
-            return verdict.resumed.push_back(number);
-    }
-    for (const PausedTrial& trial : review.paused)
-      verdict.stopped.push_back(
-          {trial.number,
-           "stopped by ASHA at rung " + FormatDouble(trial.milestone) + ": it was not promoted"});
-  }
 };
 
 }  // namespace
+
+TrialVerdict PromotionScheduler::AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
+                                             double value) const {
+  const double factor = ReductionFactor(spec);
+  const std::string where = "at rung " + FormatDouble(rung.milestone);
+  const bool is_number = !std::isnan(value);
+  if (is_number && rung.review != nullptr &&
+      IsMisleading(spec, *rung.review, rung.bracket, rung.milestone))
+    return {};
+  if (!rung.may_save) {
+    if (!AshaStops(factor, spec.mode, rung.values, value)) return {};
+    return {TrialVerdict::Action::kStop,
+            "stopped by ASHA " + where + ": it has no checkpoint to be resumed from"};
+  }
+  if (rung.review != nullptr) {
+    const std::optional<double> ceiling = Ceiling(spec, *rung.review, rung.bracket);
+    if (ceiling && rung.milestone >= *ceiling)
+      return {TrialVerdict::Action::kPause,
+              where + ", until the ranks of the trials at the two highest rungs differ"};
+  }
+  if (IsPromoted(factor, spec.mode, rung.values, rung.recorded, value)) return {};
+  return {TrialVerdict::Action::kPause,
+          where + " of ASHA, until it is among the best 1/" + FormatDouble(factor)};
+}
+
+ReviewVerdict PromotionScheduler::Review(const ExperimentSpec& spec,
+                                         const SearchReview& review) const {
+  ReviewVerdict verdict;
+  const double factor = ReductionFactor(spec);
+  std::map<uint32_t, const PausedTrial*> waiting;
+  for (const PausedTrial& trial : review.paused) {
+    if (!trial.is_unsaved) waiting[trial.number] = &trial;
+    else DecideUnsaved(spec, factor, review, trial, verdict);
+  }
+  for (const RungMembers* rung : FromTheTop(review)) {
+    const std::optional<double> ceiling = Ceiling(spec, review, rung->bracket);
+    if (ceiling && rung->milestone >= *ceiling) continue;
+    const bool passes = IsMisleading(spec, review, rung->bracket, rung->milestone);
+    for (uint32_t number : PromotedOf(passes ? 1 : factor, spec.mode, rung->members)) {
+      const auto paused = waiting.find(number);
+      if (paused == waiting.end() || RungOf(review, *paused->second) != rung) continue;
+      verdict.resumed.push_back(number);
+      waiting.erase(number);
+    }
+  }
+  if (review.is_idle && verdict.resumed.empty() && verdict.stopped.empty())
+    EndIdle(spec, review, verdict);
+  return verdict;
+}
+
+double PromotionScheduler::ContinuingOf(double trials, double factor) const {
+  if (trials < 1) return trials / factor;
+  return std::max(1.0, std::floor(trials / factor));
+}
 
 const Scheduler& AshaPromotion() {
   static const AshaPromotionScheduler scheduler;

@@ -7,11 +7,33 @@
 // search can run, the best trial of the highest rung is trained to its end if no trial was.
 #pragma once
 
-#include "common/decide/scheduler.h"
+#include "common/decide/asha.h"
 
 namespace rt {
 
 const Scheduler& AshaPromotion();
+
+// What the promotion variant and PASHA (pasha.h) have in common.
+class PromotionScheduler : public RungScheduler {
+ public:
+  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
+                           double value) const override;
+  bool reviews_trials() const override { return true; }
+  ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override;
+
+ protected:
+  // No trial is promoted from this milestone on, for now; nullopt: from everywhere.
+  virtual std::optional<double> Ceiling(const ExperimentSpec&, const SearchReview&,
+                                        uint32_t /*bracket*/) const {
+    return std::nullopt;
+  }
+  // The highest rung that it has reached, once.
+  std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const override {
+    return NewestMilestone(trial, t);
+  }
+  // At the end of the search the best one continues in any case.
+  double ContinuingOf(double trials, double factor) const override;
+};
 
 // Whether a trial with `value` is among the best floor(n / factor) of the n trials at a rung: the
 // `recorded` ones before it, of which `values` (ascending) are without those that were NaN, and

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "common/base/strings.h"
 
 namespace rt {
 namespace {
+
+constexpr char kPercentile[] = "percentile";
 
 AlgorithmTable MakeMedianTable() {
   using Type = AlgorithmOption::Type;
@@ -36,13 +39,39 @@ AlgorithmTable MakeMedianTable() {
           .needs_metric = true};
 }
 
+AlgorithmTable MakePercentileTable() {
+  AlgorithmTable table = MakeMedianTable();
+  table.name = "percentile_stopping";
+  table.meaning = "A trial is stopped when its best value is not among the best part of the others";
+  table.aliases = {"percentile"};
+  table.options.push_back({.name = kPercentile,
+                           .default_value = 25.0,
+                           .meaning = "A trial continues while its best value reaches that of the "
+                                      "best this many percent of the others",
+                           .lower = 0,
+                           .upper = 100});
+  return table;
+}
+
 // The other trials of the experiment at time t, to which a trial is compared.
 struct Others {
   uint64_t count = 0;  // Of the trials that have reached t.
-  double median = NAN;
+  double threshold = NAN;  // Their median, or the percentile of the options.
 };
 
-Others OthersAt(double t, const ScheduledTrial& trial) {
+// The value that the best `percent` of the values reach, by linear interpolation.
+double ReachedBy(double percent, Mode mode, std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  if (values.empty()) return NAN;
+  if (mode == Mode::kMax) std::sort(values.begin(), values.end(), std::greater<>());
+  else std::sort(values.begin(), values.end());
+  const double place = static_cast<double>(values.size() - 1) * percent / 100;
+  const auto below = static_cast<size_t>(place);
+  if (below + 1 >= values.size()) return values.back();
+  return values[below] + (values[below + 1] - values[below]) * (place - std::floor(place));
+}
+
+Others OthersAt(double t, const ExperimentSpec& spec, const ScheduledTrial& trial) {
   Others others;
   std::vector<double> means;
   for (const std::vector<CurvePoint>* curve : trial.others) {
@@ -50,16 +79,19 @@ Others OthersAt(double t, const ScheduledTrial& trial) {
     ++others.count;
     means.push_back(MeanUpTo(t, *curve));
   }
-  others.median = MedianOf(std::move(means));
+  const Json* percent = spec.scheduler.options.Find(kPercentile);
+  others.threshold = percent == nullptr
+                         ? MedianOf(std::move(means))
+                         : ReachedBy(percent->AsDouble(), spec.mode, std::move(means));
   return others;
 }
 
+// The rule compares with the median, or with a percentile where its table has that option.
 class MedianScheduler final : public Scheduler {
  public:
-  const AlgorithmTable& table() const override {
-    static const AlgorithmTable table = MakeMedianTable();
-    return table;
-  }
+  explicit MedianScheduler(AlgorithmTable table) : table_(std::move(table)) {}
+
+  const AlgorithmTable& table() const override { return table_; }
   TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t) const override {
     return {.time_attr = spec.scheduler.options.GetString("time_attr")};
   }
@@ -74,24 +106,25 @@ class MedianScheduler final : public Scheduler {
     // A trial that was paused here runs to its end.
     if (!t || !has_value || !trial.best || !trial.recorded.empty()) return {};
     if (!(*t >= options.GetDouble("grace_period"))) return {};
-    const Others others = OthersAt(*t, trial);
+    const Others others = OthersAt(*t, spec, trial);
     const auto needed = static_cast<uint64_t>(options.GetInt("min_samples_required"));
     if (others.count < needed) return {};
     const bool is_worse =
-        spec.mode == Mode::kMax ? *trial.best < others.median : *trial.best > others.median;
+        spec.mode == Mode::kMax ? *trial.best < others.threshold : *trial.best > others.threshold;
     if (!is_worse) return {};
     if (!options.GetBool("hard_stop")) return {.milestone = *t, .value = *trial.best};
     return {.verdict = {TrialVerdict::Action::kStop,
-                        "stopped by the median rule at " + FormatDouble(*t) +
-                            ": its best value is " + FormatDouble(*trial.best) +
-                            ", and the median of " + std::to_string(others.count) + " others is " +
-                            FormatDouble(others.median)}};
+                        "stopped by the " + Noun(spec) + " rule at " + FormatDouble(*t) +
+                            ": its best value is " + FormatDouble(*trial.best) + ", and the " +
+                            Noun(spec) + " of " + std::to_string(others.count) + " others is " +
+                            FormatDouble(others.threshold)}};
   }
-  TrialVerdict AtMilestone(const ExperimentSpec&, const RungValues& rung, double) const override {
+  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
+                           double) const override {
     if (!rung.may_save || !rung.others_wait) return {};
-    return {TrialVerdict::Action::kPause, "worse than the median of the other trials at " +
-                                              FormatDouble(rung.milestone) +
-                                              ", until no other trial waits"};
+    return {TrialVerdict::Action::kPause,
+            "worse than the " + Noun(spec) + " of the other trials at " +
+                FormatDouble(rung.milestone) + ", until no other trial waits"};
   }
   bool reviews_trials() const override { return true; }
   ReviewVerdict Review(const ExperimentSpec&, const SearchReview& review) const override {
@@ -100,12 +133,24 @@ class MedianScheduler final : public Scheduler {
     for (const PausedTrial& trial : review.paused) verdict.resumed.push_back(trial.number);
     return verdict;
   }
+
+ private:
+  static std::string Noun(const ExperimentSpec& spec) {
+    return spec.scheduler.options.Find(kPercentile) == nullptr ? "median" : kPercentile;
+  }
+
+  const AlgorithmTable table_;
 };
 
 }  // namespace
 
 const Scheduler& MedianStopping() {
-  static const MedianScheduler scheduler;
+  static const MedianScheduler scheduler(MakeMedianTable());
+  return scheduler;
+}
+
+const Scheduler& PercentileStopping() {
+  static const MedianScheduler scheduler(MakePercentileTable());
   return scheduler;
 }
 

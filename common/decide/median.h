@@ -9,6 +9,8 @@
 namespace rt {
 
 const Scheduler& MedianStopping();
+// The same rule with a percentile of the means in the place of their median.
+const Scheduler& PercentileStopping();
 
 // The median of the values that are numbers; NaN: none is.
 double MedianOf(std::vector<double> values);

@@ -51,8 +51,9 @@ struct RungValues {
   uint64_t recorded = 0;              // NaNs included.
   bool may_save = true;  // False: the trial has no checkpoint, and trials of its search save none.
   bool others_wait = true;               // As in SearchReview.
+  bool others_queue = false;             // As in SearchReview, or other trials are paused.
   uint32_t trial = 0;                    // Whose value is decided.
-  const SearchReview* review = nullptr;  // Only for a scheduler that compares brackets.
+  const SearchReview* review = nullptr;  // Only for one that compares brackets, or rungs.
 };
 
 // The trials that were recorded at a rung, in that order.
@@ -71,6 +72,7 @@ struct PausedTrial {
   uint32_t bracket = 0;
   double milestone = 0;
   bool is_unsaved = false;  // It was suspended and has no checkpoint: it would begin again.
+  bool is_live = false;     // Its attempt has not ended yet.
 };
 // A bracket with a trial that is paused or decided, of a scheduler that compares brackets as a
 // whole.
@@ -86,15 +88,18 @@ struct PopulationMember {
   size_t comparisons = 0;               // How often it was recorded at one.
   uint64_t checkpoint = 0;              // The newest that the store has; 0: none.
   const std::string* params = nullptr;  // JSON.
+  bool is_paused = false;               // By the scheduler, and its attempt has ended.
 };
 // The input of Scheduler::Review: the trials that it may resume, stop or clone.
 struct SearchReview {
-  std::vector<RungMembers> rungs;   // Those at which a trial is paused.
+  std::vector<RungMembers> rungs;   // Those at which a trial is paused; or all (compares_rungs).
   std::vector<PausedTrial> paused;  // By number.
   bool is_idle = false;             // No trial runs or waits for nodes, and the search has no more.
   bool has_completed = false;       // A trial of the search was COMPLETED.
   bool others_come = false;         // The search may create more trials.
   bool others_wait = false;         // Or trials that are not paused wait for nodes.
+  // Trials of a bounded search that nobody has paused wait for nodes, or are still to be created.
+  bool others_queue = false;
   // Only for a scheduler that compares brackets.
   std::vector<BracketState> brackets;  // By number.
   std::optional<PausedTrial> arrived;  // Has just been recorded at a milestone, and is not paused.
@@ -118,6 +123,26 @@ struct ReviewVerdict {
   std::vector<uint32_t> resumed;  // Those that should run first come first.
   std::vector<ReviewStop> stopped;
   std::vector<ReviewClone> clones;
+};
+
+// What is known of a population whose scheduler explores by a model: how much better a trial became
+// per unit of the time attribute between two milestones, with the configuration that it had.
+struct ExploreSample {
+  double time = 0;     // Of the second one.
+  double change = 0;   // More is better.
+  std::string params;  // JSON.
+  friend bool operator==(const ExploreSample&, const ExploreSample&) = default;
+};
+// Which configuration a trial of the lowest quantile gets, which is to continue from trial `from`.
+struct ExploreQuestion {
+  uint32_t trial = 0;
+  uint32_t from = 0;
+  uint64_t comparisons = 0;  // How often the trial was recorded at a milestone.
+  std::string base;          // JSON: the configuration of `from`.
+  double time = 0;           // The newest milestone of the population.
+  std::vector<ExploreSample> samples;
+  std::vector<std::string> pending;  // JSON: the configurations of the other open trials.
+  friend bool operator==(const ExploreQuestion&, const ExploreQuestion&) = default;
 };
 
 // What the trial's own side must know to report and to end exactly where the scheduler decides.
@@ -185,8 +210,20 @@ class Scheduler {
   virtual bool reviews_trials() const { return false; }
   // Whether SearchReview::brackets is filled in.
   virtual bool compares_brackets() const { return false; }
-  // Whether Review may clone trials. SearchReview::population is then filled in.
+  // Whether SearchReview::rungs has all rungs, and not only those at which a trial is paused. It is
+  // given at milestones, too.
+  virtual bool compares_rungs(const ExperimentSpec&) const { return false; }
+  // Whether Review may clone trials. SearchReview::population is then filled in, and Review is
+  // asked after each placement as well.
   virtual bool clones_trials() const { return false; }
+  // Whether the configurations of clones come from a model on the compute lane, which answers an
+  // ExploreQuestion. Review then clones no trial, and ParentOf is asked for each trial that was
+  // recorded at a milestone.
+  virtual bool explores_on_lane() const { return false; }
+  // The trial whose checkpoint the recorded trial is to take; nullopt: none.
+  virtual std::optional<uint32_t> ParentOf(const ExperimentSpec&, const SearchReview&) const {
+    return std::nullopt;
+  }
   // Resumes or stops trials that this scheduler has paused, or clones trials.
   virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }
   virtual SchedulePlan PlanOf(const ExperimentSpec&, std::optional<uint64_t> /*trials*/) const {

@@ -96,8 +96,6 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   return argv;
 }
 
-// The scheduler that changes configurations: a trial's results are not those of what was proposed.
-constexpr std::string_view kChangesParams = "pbt";
 constexpr char kMutations[] = "hyperparam_mutations";
 
 // A trial begins with the parameters of the space, so that the others would be mutated for nobody.
@@ -116,6 +114,9 @@ absl::Status CheckMutated(const ExperimentSpec& spec) {
   return absl::OkStatus();
 }
 
+// Schedulers that change configurations: a trial's results are not those of what was proposed.
+bool ChangesParams(std::string_view scheduler) { return scheduler == "pbt" || scheduler == "pb2"; }
+
 absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   RT_ASSIGN_OR_RETURN(spec.search, ParseAlgorithm(AlgorithmKind::kSearch, json.Find("search")));
   RT_ASSIGN_OR_RETURN(spec.scheduler,
@@ -125,9 +126,9 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
     if (FindTable(kind, one->name)->needs_metric && spec.metric.empty())
       return SpecError(KeyOf(kind), one->name + " compares trials by a metric",
                        "add metric: NAME and mode: max or min");
-  if (spec.scheduler.name == kChangesParams && spec.search.name != "basic")
+  if (ChangesParams(spec.scheduler.name) && spec.search.name != "basic")
     return SpecError("scheduler",
-                     std::string(kChangesParams) +
+                     spec.scheduler.name +
                          " changes the configurations of its trials itself, so that "
                          "search '" +
                          spec.search.name + "' would learn nothing",
@@ -139,7 +140,13 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
 absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
   const Json* stop = json.Find("stop");
   if (stop == nullptr || stop->is_null()) return absl::OkStatus();
-  if (!stop->is_object()) return SpecError("stop", "must be a map of metric: threshold");
+  if (stop->is_string()) {
+    RT_ASSIGN_OR_RETURN(spec.stop_when, ParseStopExpression(stop->AsString()));
+    return absl::OkStatus();
+  }
+  if (!stop->is_object())
+    return SpecError("stop", "must be a map of metric: threshold, or an expression",
+                     "for example: loss < 0.1 or training_iteration >= 100");
   for (const auto& [key, value] : stop->object()) {
     std::string path = "stop/" + key;
     StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};

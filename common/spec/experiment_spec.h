@@ -39,6 +39,7 @@
 #include "common/spec/policies.h"
 #include "common/spec/resource_request.h"
 #include "common/spec/space.h"
+#include "common/spec/stop_expression.h"
 
 namespace rt {
 
@@ -94,6 +95,7 @@ struct ExperimentSpec {
   bool strict_metric = false;
   AlgorithmSpec scheduler;
   std::vector<StopRule> stop;
+  StopExpression stop_when;  // Besides these rules.
   ResourceRequest resources;
   int max_concurrent = 0;
   bool limit_cpu = false;     // The kernel holds each rank to the cpus that it asked for.

@@ -269,6 +269,13 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     one.Read("at_most", rule.at_most);
     one.Read("threshold", rule.threshold);
   }
+  std::string when;
+  reader.Read("stop_when", when);
+  if (!when.empty()) {
+    absl::StatusOr<StopExpression> expression = ParseStopExpression(when);
+    if (expression.ok()) spec.stop_when = *std::move(expression);
+    else warnings.push_back(MessageOf(expression.status()) + "; it is ignored");
+  }
   if (const Json* json = reader.Find("driver")) {
     Reader driver(*json, "driver", warnings);
     driver.Read("suggests", spec.driver.searches);

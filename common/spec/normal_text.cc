@@ -119,6 +119,7 @@ std::string NormalText(const ExperimentSpec& spec) {
                            {"strict_metric", spec.strict_metric},
                            {"scheduler", ToNormal(spec.scheduler)},
                            {"stop", std::move(stop)},
+                           {"stop_when", spec.stop_when.text},
                            {"resources", ToNormal(spec.resources)},
                            {"max_concurrent", spec.max_concurrent},
                            {"limit_cpu", spec.limit_cpu},

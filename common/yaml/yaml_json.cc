@@ -115,6 +115,7 @@ class Builder : public YAML::EventHandler {
     Json plain = tag == "!" ? Json(value) : PlainScalar(value);
     const bool has_base = value.find_first_of("xo") != std::string::npos;
     document_.places[PathOfNext()].is_decimal = !plain.is_int() || !has_base;
+    document_.places[PathOfNext()].is_plain = tag != "!";
     Add(mark, std::move(plain), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -292,6 +293,9 @@ absl::Status YamlDocument::At(const absl::Status& status, std::string_view path,
   if (found != places.end()) {
     position.line = at_key ? found->second.key_line : found->second.value_line;
     position.column = at_key ? found->second.key_column : found->second.value_column;
+    const Position within = PositionOf(status);
+    if (!at_key && found->second.is_plain && within.line == 0 && within.column > 0)
+      position.column += within.column - 1;
   }
   return WithPosition(status, position);
 }

@@ -20,6 +20,7 @@ struct YamlPlace {
   int key_line = 0, key_column = 0;      // Of the key that introduces it (of the item in a list).
   int value_line = 0, value_column = 0;  // Of a scalar itself; of the key for maps and lists.
   bool is_decimal = true;                // Not a whole number that is written as 0x10 or 0o20.
+  bool is_plain = false;                 // A scalar without quotes.
 };
 
 struct YamlDocument {
@@ -28,7 +29,7 @@ struct YamlDocument {
   std::map<std::string, YamlPlace> places;  // By path text, "a/b/0"; "" is the whole document.
 
   // The status with the position of `path`, or of its nearest known ancestor. `at_key` points at
-  // the key rather than at the value.
+  // the key rather than at the value. A column that the status has counts within the value.
   absl::Status At(const absl::Status& status, std::string_view path, bool at_key = false) const;
 };
 

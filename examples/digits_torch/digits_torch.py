@@ -1,9 +1,13 @@
-"""The search of examples/digits with a network in PyTorch, checkpointed every third epoch.
+"""The search of examples/digits with a network in PyTorch, checkpointed after each epoch.
 
     python3 digits_torch.py [--samples 8] [--epochs 9] [--seed 1]
+    python3 digits_torch.py --scheduler asha_promotion   # pauses bad trials, promotes the best
+    python3 digits_torch.py --scheduler pbt              # bad trials take weights of good ones
+    python3 digits_torch.py --scheduler pb2              # the same; a model chooses the rates
 
-Needs torch and scikit-learn, whose 1 797 digits are the data. A trial whose process dies goes on
-from its newest checkpoint.
+Needs torch and scikit-learn, whose 1 797 digits are the data. A trial whose process dies resumes
+from its newest checkpoint. At the end the script prints what was found, and how many epochs the
+scheduler saved.
 """
 
 import argparse
@@ -13,7 +17,7 @@ import sys
 import tempfile
 
 from rt import tune
-from rt.tune.schedulers import ASHAScheduler
+from rt.tune.schedulers import PB2, ASHAScheduler, PopulationBasedTraining
 
 
 def load_data():
@@ -30,7 +34,7 @@ def load_data():
 
 
 def train_digits(config):
-    """Trains a two-layer network; reports its accuracy after every epoch."""
+    """Trains a two-layer network; reports its accuracy and saves it after every epoch."""
     import torch
     from torch import nn
 
@@ -47,6 +51,8 @@ def train_digits(config):
             state = torch.load(os.path.join(path, "state.pt"))
         network.load_state_dict(state["network"])
         optimizer.load_state_dict(state["optimizer"])
+        for group in optimizer.param_groups:  # A clone has another rate than its parent.
+            group["lr"] = config["lr"]
         first = state["epoch"] + 1
     for epoch in range(first, config["epochs"] + 1):
         for batch in torch.randperm(len(train_x)).split(config["batch"]):
@@ -57,9 +63,6 @@ def train_digits(config):
         with torch.no_grad():
             accuracy = (network(test_x).argmax(1) == test_y).float().mean()
         metrics = {"accuracy": accuracy, "loss": loss}
-        if epoch % 3:
-            tune.report(metrics)
-            continue
         with tempfile.TemporaryDirectory() as path:
             state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
             torch.save({**state, "epoch": epoch}, os.path.join(path, "state.pt"))
@@ -74,18 +77,35 @@ def check_packages():
         sys.exit(f"this example needs {' and '.join(missing)}: pip install {' '.join(missing)}")
 
 
+def scheduler_of(name, epochs):
+    """The scheduler of that name, for trials of so many epochs."""
+    if name == "asha":
+        return ASHAScheduler(max_t=epochs, grace_period=1, reduction_factor=3)
+    if name == "asha_promotion":
+        return tune.create_scheduler(name, max_t=epochs, grace_period=1, reduction_factor=3)
+    interval = {"time_attr": "training_iteration", "perturbation_interval": 2}
+    if name == "pbt":
+        return PopulationBasedTraining(
+            **interval, hyperparam_mutations={"lr": tune.loguniform(1e-4, 1e-1)}
+        )
+    return PB2(**interval, hyperparam_bounds={"lr": [1e-4, 1e-1]})
+
+
 def main():
     check_packages()
     parser = argparse.ArgumentParser(description="a hyperparameter search in PyTorch")
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=9)
     parser.add_argument("--seed", type=int, default=1)
+    names = ["asha", "asha_promotion", "pbt", "pb2"]
+    parser.add_argument("--scheduler", choices=names, default="asha")
     args = parser.parse_args()
     tuner = tune.Tuner(
         train_digits,
         param_space={
             "lr": tune.loguniform(1e-4, 1e-1),
-            "width": tune.choice([16, 32, 64]),
+            # A clone takes the weights of its parent, so that all networks have one shape there.
+            "width": tune.choice([16, 32, 64]) if args.scheduler.startswith("asha") else 32,
             "batch": tune.choice([32, 64]),
             "epochs": args.epochs,
         },
@@ -94,11 +114,15 @@ def main():
             mode="max",
             num_samples=args.samples,
             search_alg=tune.search.BasicVariantGenerator(random_state=args.seed),
-            scheduler=ASHAScheduler(max_t=args.epochs, grace_period=1, reduction_factor=3),
+            scheduler=scheduler_of(args.scheduler, args.epochs),
         ),
-        run_config=tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=1)),
+        run_config=tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=2)),
     )
-    best = tuner.fit().get_best_result()
+    results = tuner.fit()
+    best = results.get_best_result()
+    trained = sum(len(result.metrics_dataframe) for result in results)
+    full = args.samples * args.epochs
+    print(f"trained {trained} of {full} epochs: {1 - trained / full:.0%} saved by {args.scheduler}")
     print(f"best accuracy: {best.metrics['accuracy']:.4f}")
     print(f"best configuration: {best.config}")
 

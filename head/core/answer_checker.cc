@@ -1,5 +1,6 @@
 #include "head/core/answer_checker.h"
 
+#include "common/algorithms/explorer.h"
 #include "head/core/answers.h"
 #include "head/core/lane.h"
 
@@ -37,6 +38,7 @@ absl::Status AnswerChecker::See(const Record& record) {
   } else if (const auto* answered = std::get_if<event::Answered>(&record.event)) {
     NoteAnswer(*answered);
   }
+  for (ExperimentId id : world_.index.open_models) NoteQuestions(id);
   return verdict;
 }
 
@@ -67,8 +69,44 @@ TrialVerdict AnswerChecker::VerdictOfRow(TrialId id) const {
   return rung == at_rung_.end() ? TrialVerdict{} : rung->second;
 }
 
+// What the lane was asked at the record that the answer names leads to the same clones.
+event::Answered AnswerChecker::OfExplorer(const event::Answered& answer) const {
+  const ExperimentId id = answer.experiment;
+  const auto known = questions_.find(id);
+  if (known == questions_.end()) return {};
+  const auto later = known->second.upper_bound(answer.observed_through);
+  if (later == known->second.begin()) return {};
+  input::LaneAnswered again{.experiment = id, .observed_through = answer.observed_through};
+  for (const ClonedTrial& clone : answer.cloned) {
+    const auto& asked = std::prev(later)->second;
+    const auto question = asked.find(clone.number);
+    if (question == asked.end()) return {};
+    std::string fallback;
+    for (const FallbackTrial& one : answer.fallbacks)
+      if (one.number == clone.number) fallback = one.reason;
+    const ExploreQuestion& what = question->second;
+    again.explored.push_back(
+        {what.trial, what.from, what.comparisons, what.base,
+         ExploreFor(world_.index.experiments.at(id).spec, world_.state.experiments.at(id).seed,
+                    what, {}, !fallback.empty())
+             .params,
+         fallback});
+  }
+  return ClonesOfLane(world_, again);
+}
+
+void AnswerChecker::NoteQuestions(ExperimentId id) {
+  if (!world_.index.experiments.at(id).chosen.explores) return;
+  std::map<uint32_t, ExploreQuestion>& questions = questions_[id][world_.state.seq];
+  for (const Trial& trial : world_.state.experiments.at(id).trials)
+    if (std::optional<ExploreQuestion> question = QuestionOf(world_, trial.id))
+      questions.emplace(trial.id.number, *std::move(question));
+}
+
 event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {
   const ExperimentId id = answer.experiment;
+  if (world_.index.experiments.at(id).chosen.explores && !answer.cloned.empty())
+    return OfExplorer(answer);
   const ExperimentSpec& spec = world_.index.experiments.at(id).spec;
   if (answer.algorithm == SearcherOf(spec).table().name)
     return SearcherOf(spec).is_model() ? OfModel(answer)

@@ -29,6 +29,8 @@ class AnswerChecker {
   absl::Status CheckAnswer(const event::Answered& answer) const;
   event::Answered Recompute(const event::Answered& answer) const;
   event::Answered OfModel(const event::Answered& answer) const;
+  event::Answered OfExplorer(const event::Answered& answer) const;
+  void NoteQuestions(ExperimentId id);
   void NoteResults(ExperimentId id);
   void NoteAnswer(const event::Answered& answer);
   std::optional<uint32_t> LastRecorded(ExperimentId id) const;
@@ -36,6 +38,8 @@ class AnswerChecker {
 
   World world_;
   std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
+  // By record: what the compute lane might have been asked there about clones.
+  std::map<ExperimentId, std::map<uint64_t, std::map<uint32_t, ExploreQuestion>>> questions_;
   std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
   std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.
   // Of experiments with a model: what was known after each record since its last answer.

@@ -94,22 +94,17 @@ void FillScores(const Experiment& experiment, std::vector<PopulationMember>& pop
   }
 }
 
-// Other trials take checkpoints from the store: those with replicas only may be lost before.
-uint64_t NewestStored(const Runs& runs) {
-  for (auto one = runs.checkpoints.rbegin(); one != runs.checkpoints.rend(); ++one)
-    if (one->is_stored()) return one->id;
-  return 0;
-}
-
 std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
   std::vector<PopulationMember> population;
   for (const Trial& trial : experiment.trials) {
     if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
-    population.push_back({.number = trial.id.number,
-                          .score = NAN,
-                          .comparisons = trial.milestones.size(),
-                          .checkpoint = NewestStored(trial.runs),
-                          .params = &trial.params});
+    population.push_back(
+        {.number = trial.id.number,
+         .score = NAN,
+         .comparisons = trial.milestones.size(),
+         .checkpoint = NewestStored(trial.runs),
+         .params = &trial.params,
+         .is_paused = trial.pause_cause == PauseCause::kScheduler && trial.runs.live() == nullptr});
   }
   FillScores(experiment, population);
   return population;
@@ -137,6 +132,14 @@ bool OthersCome(const World& world, ExperimentId id) {
          !DriverWaits(world, id);
 }
 
+// Trials that nobody has paused wait for nodes, or are still to be created. A search without an end
+// has no fixed population that could take turns.
+bool OthersQueue(const World& world, ExperimentId id) {
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  if (!index.spec.TrialsTotal()) return false;
+  return index.ready > 0 || !index.throttled.empty() || OthersCome(world, id);
+}
+
 bool IsClosed(const Trial& trial) {
   return trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone ||
          trial.pause_cause == PauseCause::kScheduler;
@@ -159,7 +162,8 @@ void AddBrackets(const Experiment& experiment, std::optional<uint32_t> also, Sea
 // The trial as it is at its newest rung, whose members are added to the review.
 PausedTrial AtRung(const Experiment& experiment, const Trial& trial, SearchReview& review) {
   const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
-  const PausedTrial paused{trial.id.number, trial.bracket, milestone, trial.is_unsaved()};
+  const PausedTrial paused{trial.id.number, trial.bracket, milestone, trial.is_unsaved(),
+                           trial.runs.live() != nullptr};
   const bool is_known =
       std::any_of(review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
         return rung.bracket == trial.bracket && rung.milestone == milestone;
@@ -170,6 +174,17 @@ PausedTrial AtRung(const Experiment& experiment, const Trial& trial, SearchRevie
   for (const RungEntry& entry : rung->entries)
     members.members.push_back({entry.trial, entry.value});
   return paused;
+}
+
+// All rungs of the bracket; of all brackets without one.
+void AddRungs(const Experiment& experiment, std::optional<uint32_t> bracket, SearchReview& review) {
+  review.rungs.clear();
+  for (const Rung& rung : experiment.rungs) {
+    if (bracket && rung.bracket != *bracket) continue;
+    RungMembers& members = review.rungs.emplace_back(RungMembers{rung.bracket, rung.milestone, {}});
+    for (const RungEntry& entry : rung.entries)
+      members.members.push_back({entry.trial, entry.value});
+  }
 }
 
 // Of these trials those that the scheduler has paused, with their rungs.
@@ -192,6 +207,7 @@ SearchReview ReviewFor(const World& world, ExperimentId id) {
                       .has_completed = index.completed > 0,
                       .others_come = others_come,
                       .others_wait = others_wait,
+                      .others_queue = OthersQueue(world, id),
                       .seed = experiment.seed,
                       .draw = Draw};
   AddPaused(experiment, index.paused, review);
@@ -200,6 +216,12 @@ SearchReview ReviewFor(const World& world, ExperimentId id) {
 }
 
 }  // namespace
+
+uint64_t NewestStored(const Runs& runs) {
+  for (auto one = runs.checkpoints.rbegin(); one != runs.checkpoints.rend(); ++one)
+    if (one->is_stored()) return one->id;
+  return 0;
+}
 
 event::Answered AnswerOf(const World& world, ExperimentId id, const AlgorithmTable& table) {
   return {.experiment = id,
@@ -295,12 +317,19 @@ TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double v
                     .trial = id.number};
   const ChosenAlgorithms& chosen = world.index.experiments.at(id.experiment).chosen;
   SearchReview review;
+  if (chosen.clones)
+    before.others_queue = OthersQueue(world, id.experiment) ||
+                          !world.index.experiments.at(id.experiment).paused.empty();
   if (chosen.reviews && !chosen.clones) {
     review = ReviewFor(world, id.experiment);
     before.others_wait = review.others_wait;
   }
   if (chosen.compares_brackets) {
     AddBrackets(experiment, trial.bracket, review);
+    before.review = &review;
+  }
+  if (chosen.compares_rungs) {
+    AddRungs(experiment, trial.bracket, review);
     before.review = &review;
   }
   return SchedulerOf(spec).AtMilestone(spec, before, value);
@@ -313,7 +342,7 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
   if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
     return answer;
   SearchReview review = ReviewFor(world, id);
-  if (index.chosen.clones && recorded) {
+  if (index.chosen.clones && (recorded || !review.paused.empty())) {
     review.recorded = recorded;
     review.population = PopulationOf(experiment);
   }
@@ -323,6 +352,7 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
       review.arrived = AtRung(experiment, experiment.trials[*recorded], review);
     AddBrackets(experiment, {}, review);
   }
+  if (index.chosen.compares_rungs) AddRungs(experiment, {}, review);
   ReviewVerdict verdict = index.chosen.scheduler->Review(index.spec, review);
   answer.resumed = std::move(verdict.resumed);
   for (ReviewStop& stop : verdict.stopped) {
@@ -334,6 +364,14 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
   for (const ReviewClone& clone : verdict.clones)
     answer.cloned.push_back({clone.trial, clone.from, clone.checkpoint, clone.params.Dump()});
   return answer;
+}
+
+std::optional<uint32_t> ParentOf(const World& world, TrialId recorded) {
+  const Experiment& experiment = world.state.experiments.at(recorded.experiment);
+  const ExperimentIndex& index = world.index.experiments.at(recorded.experiment);
+  SearchReview review{.recorded = recorded.number, .seed = experiment.seed, .draw = Draw};
+  review.population = PopulationOf(experiment);
+  return index.chosen.scheduler->ParentOf(index.spec, review);
 }
 
 void EmitAnswer(Draft& draft, event::Answered answer) {

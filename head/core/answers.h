@@ -34,6 +34,11 @@ RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row,
 // What its scheduler makes of the trials that it has paused, and of the population once a trial was
 // recorded at a milestone.
 event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint32_t> recorded);
+// The trial whose checkpoint this one is to take, where the compute lane explores; nullopt: none.
+std::optional<uint32_t> ParentOf(const World& world, TrialId recorded);
+// Other trials take checkpoints from the store: those with replicas only may be lost before. 0:
+// none.
+uint64_t NewestStored(const Runs& runs);
 // The milestone's values as they are before the trial's own is recorded.
 // `with_checkpoint`: the row that has the value came with one.
 TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value,

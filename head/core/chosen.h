@@ -17,6 +17,8 @@ struct ChosenAlgorithms {
   bool has_model = false;  // Its configurations come from a model on the compute lane (lane.h).
   bool reviews = false;    // Its scheduler is asked to resume the trials that it has paused.
   bool compares_brackets = false;     // And told of brackets as a whole.
+  bool compares_rungs = false;        // And of all rungs.
+  bool explores = false;  // The compute lane answers which configurations its clones get.
   bool clones = false;                // And told of the population, of which it clones trials.
   std::optional<double> curves_from;  // The head keeps curves of its trials from this time on.
   std::vector<TrialLimits> limits;             // By bracket; never empty.

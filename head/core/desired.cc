@@ -48,6 +48,7 @@ std::string ControlFor(const ExperimentIndex& index, const Trial& trial, uint32_
                                    {"threshold", rule.threshold}}));
   }
   control.Set("stop", std::move(rules));
+  if (is_first && spec.stop_when.is_given()) control.Set("stop_when", spec.stop_when.tree);
   control.Set("judged", spec.driver.schedules && is_first);
   return control.Dump();
 }

@@ -432,7 +432,8 @@ struct Answered {
   std::vector<uint32_t> resumed;
   uint64_t session = 0;   // The driver's, as by DriverAnswered; 0: an algorithm of the head.
   bool finished = false;  // As by SearchFinished.
-  std::vector<FallbackTrial> fallbacks;  // Of the created trials: those that its model left out.
+  // Of the created and cloned trials: those that its model left out.
+  std::vector<FallbackTrial> fallbacks;
   std::vector<ClonedTrial> cloned;
   RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
             resumed, session, finished, fallbacks, cloned);

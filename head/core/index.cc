@@ -287,6 +287,7 @@ void IndexExperiment(World& world, const Experiment& experiment) {
   ExtendSpec(experiment, index.spec);
   index.driver_record_seq = world.state.seq;
   index.chosen = ChosenBy(index.spec);
+  index.stop_names = index.spec.stop_when.Names();
   if (!experiment.finishing) NoteOpen(world, experiment.id);
   if (experiment.finishing && !experiment.finished)
     world.index.unflushed_experiments.insert(experiment.id);
@@ -296,7 +297,8 @@ void IndexExperiment(World& world, const Experiment& experiment) {
 
 void NoteOpen(World& world, ExperimentId id) {
   world.index.open_experiments.insert(id);
-  if (world.index.experiments.at(id).chosen.has_model) world.index.open_models.insert(id);
+  const ChosenAlgorithms& chosen = world.index.experiments.at(id).chosen;
+  if (chosen.has_model || chosen.explores) world.index.open_models.insert(id);
 }
 
 void NoteFinishing(World& world, ExperimentId id) {

@@ -255,6 +255,16 @@ struct LaneAnswered {
   uint32_t from = 0;
   uint64_t observed_through = 0;
   std::vector<Proposal> points;
+  // The configuration of a clone of `trial`, which continues from `from`.
+  struct Explored {
+    uint32_t trial = 0;
+    uint32_t from = 0;
+    uint64_t comparisons = 0;   // As in ExploreQuestion.
+    std::string base;           // The configuration of `from`, JSON.
+    std::string params;         // JSON.
+    std::string fallback = {};  // As in Proposal.
+  };
+  std::vector<Explored> explored;
 };
 // The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/algorithms/explorer.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -29,6 +30,11 @@ TrialResult ResultOf(const Trial& trial) {
   return {};
 }
 
+std::string OverdueText() {
+  return "the compute lane did not answer within " +
+         std::to_string(limits::kLaneOverdueAfter / 1'000) + " s";
+}
+
 }  // namespace
 
 LaneModel::LaneModel(const ExperimentSpec& spec, uint64_t seed)
@@ -40,6 +46,12 @@ input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
                                .epoch = job.epoch,
                                .from = job.from,
                                .observed_through = job.observed_through};
+  for (const ExploreQuestion& question : job.questions) {
+    Exploration found = ExploreFor(spec_, seed_, question, give_up);
+    answered.explored.push_back({question.trial, question.from, question.comparisons, question.base,
+                                 std::move(found.params), std::move(found.fallback)});
+  }
+  if (job.count == 0) return answered;
   // Each configuration is added as the state has it, also the model's own.
   for (const std::string& text : job.params) model_.Add(text);
   std::vector<TrialResult> results = job.results;
@@ -114,6 +126,9 @@ absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input) {
   if (found == state.experiments.end() || input.epoch != state.epoch) return absl::OkStatus();
   const ExperimentIndex& index = draft.index().experiments.at(input.experiment);
   const bool is_wanted = index.chosen.has_model && !index.closed && found->second.is_searching();
+  if (!input.explored.empty() && index.chosen.explores && !found->second.finishing &&
+      found->second.stop_cause == StopCause::kNone && input.observed_through <= state.seq)
+    EmitAnswer(draft, ClonesOfLane(draft.core.world, input));
   // Answered in another way meanwhile, or asked by a head that knew other records.
   const bool is_next =
       input.from == found->second.trials.size() && input.observed_through <= state.seq;
@@ -121,14 +136,42 @@ absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input) {
   return absl::OkStatus();
 }
 
+std::vector<ExploreQuestion> LaneDesk::NewQuestions(const World& world, ExperimentId id,
+                                                    Place& place) {
+  std::vector<ExploreQuestion> questions;
+  if (!world.index.experiments.at(id).chosen.explores) return questions;
+  for (const Trial& trial : world.state.experiments.at(id).trials) {
+    size_t& asked = place.asked[trial.id.number];
+    if (trial.milestones.size() == asked) continue;
+    asked = trial.milestones.size();
+    if (std::optional<ExploreQuestion> question = QuestionOf(world, trial.id))
+      questions.push_back(*std::move(question));
+  }
+  return questions;
+}
+
 std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
   std::vector<LaneJob> jobs;
   for (ExperimentId id : core.world.index.open_models) {
     Place& place = places_[id];
     if (place.is_under_way) continue;
-    const size_t wanted = WantedOfModel(core, id, now);
-    if (wanted == 0) continue;
+    std::vector<ExploreQuestion> questions = NewQuestions(core.world, id, place);
+    const size_t wanted = questions.empty() ? WantedOfModel(core, id, now) : 0;
+    if (wanted == 0 && questions.empty()) continue;
     const Experiment& experiment = core.world.state.experiments.at(id);
+    if (!questions.empty()) {
+      LaneJob job{.experiment = id,
+                  .epoch = core.world.state.epoch,
+                  .observed_through = core.world.state.seq,
+                  .from = static_cast<uint32_t>(experiment.trials.size()),
+                  .seed = experiment.seed,
+                  .questions = questions};
+      if (!place.is_known) job.spec = core.world.index.experiments.at(id).spec;
+      place.is_known = place.is_under_way = true;
+      place.questions = std::move(questions);
+      jobs.push_back(std::move(job));
+      continue;
+    }
     LaneJob job{.experiment = id,
                 .epoch = core.world.state.epoch,
                 .observed_through = core.world.state.seq,
@@ -140,7 +183,9 @@ std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
     for (uint32_t number = place.known; number < job.from; ++number)
       job.params.push_back(experiment.trials[number].params);
     if (!place.is_known) job.spec = core.world.index.experiments.at(id).spec;
-    place = {.is_known = true, .known = job.from, .is_under_way = true};
+    place.is_known = place.is_under_way = true;
+    place.known = job.from;
+    place.waited = 0;
     jobs.push_back(std::move(job));
   }
   return jobs;
@@ -162,14 +207,17 @@ std::vector<input::LaneAnswered> LaneDesk::Overdue(const Core& core, Millis now)
                                .epoch = core.world.state.epoch,
                                .from = static_cast<uint32_t>(experiment.trials.size()),
                                .observed_through = core.world.state.seq};
-    const size_t wanted = WantedOfModel(core, id, now);
+    const GiveUp at_once = [] { return true; };
+    for (const ExploreQuestion& question : place.questions)
+      answer.explored.push_back({question.trial, question.from, question.comparisons, question.base,
+                                 ExploreFor(spec, experiment.seed, question, at_once, true).params,
+                                 OverdueText()});
+    const size_t wanted = place.questions.empty() ? WantedOfModel(core, id, now) : 0;
     for (uint64_t number = answer.from; number < answer.from + wanted; ++number) {
       const std::optional<Json> params = SearcherOf(spec).Propose(spec, experiment.seed, number);
-      answer.points.push_back({params.has_value() ? params->Dump() : "{}",
-                               "the compute lane did not answer within " +
-                                   std::to_string(limits::kLaneOverdueAfter / 1'000) + " s"});
+      answer.points.push_back({params.has_value() ? params->Dump() : "{}", OverdueText()});
     }
-    if (!answer.points.empty()) answers.push_back(std::move(answer));
+    if (!answer.points.empty() || !answer.explored.empty()) answers.push_back(std::move(answer));
   }
   return answers;
 }
@@ -179,6 +227,7 @@ void LaneDesk::Take(const input::LaneAnswered& answered) {
   if (place == places_.end()) return;
   place->second.is_under_way = false;
   place->second.waited = 0;
+  place->second.questions.clear();
 }
 
 std::vector<ExperimentId> LaneDesk::Close(const Core& core) {

@@ -32,6 +32,8 @@ struct LaneJob {
   // Where the lane has nothing of this experiment yet.
   std::optional<ExperimentSpec> spec;
   uint64_t seed = 0;
+  // Or configurations of clones; `count` is 0 then.
+  std::vector<ExploreQuestion> questions;
 };
 
 // One experiment on the lane. Used by one thread at a time; throws nothing.
@@ -55,7 +57,11 @@ std::vector<TrialResult> ResultsOf(const Experiment& experiment);
 // How many configurations its model is to propose now: for all free capacity, and one trial ahead.
 // More would be proposed without the results of what runs.
 size_t WantedOfModel(const Core& core, ExperimentId id, Millis now);
+// Which configuration a trial gets that is to be cloned; nullopt: it is not, or was since its
+// newest milestone.
+std::optional<ExploreQuestion> QuestionOf(const World& world, TrialId id);
 // What the lane's answer becomes.
+event::Answered ClonesOfLane(const World& world, const input::LaneAnswered& answered);
 event::Answered AnswerOfLane(const World& world, const input::LaneAnswered& answered);
 
 // Which jobs are under way, one for each experiment at most. Soft: a head that starts asks anew.
@@ -77,7 +83,12 @@ class LaneDesk {
     uint32_t known = 0;     // and the configurations of its trials below this.
     bool is_under_way = false;
     Millis waited = 0;
+    std::map<uint32_t, size_t> asked;        // By trial: comparisons that were looked at.
+    std::vector<ExploreQuestion> questions;  // Of the job that is under way.
   };
+  // The trials that have been compared since the last look, and are to be cloned.
+  static std::vector<ExploreQuestion> NewQuestions(const World& world, ExperimentId id,
+                                                   Place& place);
   std::map<ExperimentId, Place> places_;
   Millis looked_at_ = 0;
 };

@@ -130,6 +130,10 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   draft.Emit(
       event::AttemptPlaced{id, std::move(members), checkpoint, start_after, is_sized ? ranks : 0});
   NotePlaced(draft, id);
+  // Trials that take turns: the next one waits from now on.
+  if (const ExperimentIndex* index = ExperimentOf(draft.core.world, id.owner);
+      index != nullptr && index->chosen.clones)
+    ReviewTrials(draft, id.owner.trial().experiment);
 }
 
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {

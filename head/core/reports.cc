@@ -59,6 +59,7 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
+  for (const std::string& name : draft.index().experiments.at(id).stop_names) note(name);
   for (const NamedMetric& named : draft.index().experiments.at(id).chosen.scheduler_metrics)
     note(named.metric);
 }
@@ -80,6 +81,8 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
                    const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
     return {StopCause::kRule, "met the stop rule on " + rule->key};
+  if (spec.stop_when.IsMet(view))
+    return {StopCause::kRule, "met the stop rule " + Excerpt(spec.stop_when.text)};
   return Schedule(draft, trial, view, position);
 }
 

@@ -214,6 +214,7 @@ struct ExperimentIndex {
   std::vector<std::string> warnings;        // What of the journalled spec could not be read.
   bool closed = false;                      // Therefore the head proposes no more trials of it.
   ChosenAlgorithms chosen;
+  std::vector<std::string> stop_names;      // Of the values that its stop expression reads.
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
   std::set<uint32_t> paused;  // Of the pending ones, those that its scheduler may resume itself.
@@ -264,7 +265,7 @@ struct Index {
   // units): best fit without a scan.
   std::set<std::tuple<int64_t, int64_t, NodeId>> free;
   std::set<ExperimentId> open_experiments;       // Not finishing.
-  std::set<ExperimentId> open_models;            // Of these, those whose search is a model.
+  std::set<ExperimentId> open_models;  // Of these, those whose search or scheduler has a model.
   std::set<ExperimentId> unflushed_experiments;  // Finishing, not finished.
 };
 

@@ -32,6 +32,9 @@ bool IsReported(const Experiment& experiment, const std::string& key) {
 }
 
 std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spec) {
+  if (spec.scheduler.name == "pb2")
+    return "scheduler: pb2 had no answer for " + std::to_string(experiment.fallback_trials) +
+           " clones, whose configurations were drawn; the last time: " + experiment.fallback_reason;
   return "search: " + spec.search.name + " had no answer for " +
          std::to_string(experiment.fallback_trials) + " of " +
          std::to_string(experiment.trials.size()) +
@@ -42,8 +45,7 @@ std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spe
 std::string UnsavedText(const Experiment& experiment, const ExperimentSpec& spec) {
   return "scheduler: trials that were paused (" + std::to_string(experiment.unsaved_pauses) +
          ") had saved no checkpoint, so that " + spec.scheduler.name +
-         " stops trials without one instead of pausing them; report a checkpoint with the row of "
-         "each rung";
+         " no longer pauses trials without one; report a checkpoint with the row of each rung";
 }
 
 // A trial was compared with the others, and none has a checkpoint that a bad one could take.
@@ -76,7 +78,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
-  const bool reads_rows = !spec.metric.empty() || !spec.stop.empty();
+  const bool reads_rows = !spec.metric.empty() || !spec.stop.empty() || spec.stop_when.is_given();
   if (reads_rows && index.completed > 0 && !HasReports(experiment))
     warnings.push_back(SilenceText(spec));
   const Trial* reporter = FindReporter(experiment);
@@ -89,6 +91,10 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
     if (!IsReported(experiment, rule.key))
       warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +
                          ReportedText(metrics, rule.key));
+  for (const std::string& name : index.stop_names)
+    if (!IsReported(experiment, name))
+      warnings.push_back("stop: no row has '" + name + "', so that comparisons with it stop no " +
+                         "trial; " + ReportedText(metrics, name));
   for (const auto& [option, metric] : index.chosen.scheduler_metrics)
     if (!IsReported(experiment, metric))
       warnings.push_back("scheduler: no row has the " + option + " '" + metric + "', so that " +

@@ -94,7 +94,8 @@ class RunConfig:
     """name: of the experiment (default: trainable and date). storage_path: parent of its results,
     a directory, also as file:///....
 
-    stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
+    stop: {metric: threshold}, an expression such as "loss < 0.1 or training_iteration >= 100", or
+    a function of (trial_id, result). verbose: 0 prints nothing.
     priority: from -1000 to 1000; trials of a lower priority are suspended if this experiment needs
     their capacity.
     short_trials: a trial of up to 2 s may be backfilled: it waits on its worker behind a running
@@ -110,7 +111,7 @@ class RunConfig:
     checkpoint_config: Optional[CheckpointConfig] = None
     sync_config: Optional[SyncConfig] = None
     verbose: Optional[int] = None
-    stop: Union[dict[str, Any], StopFunction, None] = None
+    stop: Union[dict[str, Any], str, StopFunction, None] = None
     callbacks: Optional[list[Any]] = None
     progress_reporter: Any = None
     log_to_file: Any = False

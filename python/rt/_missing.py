@@ -35,9 +35,7 @@ GAPS = [
         "a scheduler",
         "ASHAScheduler; or a subclass of tune.schedulers.TrialScheduler, which runs in the script",
         {
-            "tune.schedulers": "PopulationBasedTrainingReplay PB2 ResourceChangingScheduler "
-            "pb2 resource_changing_scheduler",
-            "tune.schedulers.pbt": "PopulationBasedTrainingReplay",
+            "tune.schedulers": "ResourceChangingScheduler resource_changing_scheduler",
         },
     ),
     Gap(
@@ -210,6 +208,7 @@ GAPS = [
             "tune.search": "util",
             "tune.suggest": "util",
             "tune.schedulers": "util pb2_utils",
+            "tune.schedulers.pb2": "import_pb2_dependencies",
         },
     ),
     Gap(

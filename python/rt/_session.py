@@ -21,6 +21,7 @@ from typing import Any, NoReturn, Optional
 from rt._barrier import Barrier
 from rt._checkpoint import Checkpoint
 from rt._json import clean_row, dump, flatten, number_at, numbers
+from rt._rules import is_met, meets_any
 from rt._signals import leave_to_children, set_handler
 from rt._wire import Wire, refusal
 
@@ -86,6 +87,7 @@ class Session:
         self._judged = bool(control.get("judged"))  # By the experiment's driver, row by row.
         self._max_t: Optional[float] = control.get("max_t")
         self._rules: list[dict[str, Any]] = list(control.get("stop") or [])
+        self._stop_when: Optional[dict[str, Any]] = control.get("stop_when")
         self._seq = int(reply.get("spooled_seq") or 0)
         self._base = float(reply.get("iteration_base") or 0)
         self._time_base_s = float(reply.get("time_total_base_s") or 0)
@@ -290,13 +292,8 @@ class Session:
 
     def _rule_met(self, row: dict[str, Any]) -> bool:
         flat = flatten(row)
-        for rule in self._rules:
-            value = number_at(flat, str(rule["key"]))
-            if value is None:
-                continue
-            bound = numbers(rule["threshold"])
-            if (value <= bound) if rule.get("at_most") else (value >= bound):
-                return True
+        if meets_any(self._rules, flat) or (self._stop_when and is_met(self._stop_when, flat)):
+            return True
         if self._max_t is not None:
             reached = number_at(flat, self._time_attr)
             if reached is not None and reached >= self._max_t:

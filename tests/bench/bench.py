@@ -23,6 +23,7 @@ import hosts
 import light
 import loss
 import memory
+import populations
 import reports
 import rt_cluster
 import slow_store
@@ -54,6 +55,8 @@ BENCHES = {
     "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,
     "clone": spread.clone,
+    "exploit": populations.exploit,
+    "verdict": populations.verdict,
     "train": train.train,
     "elastic_lib": elastic_lib.elastic_lib,
     "data_torch": data_sets.data_torch,

@@ -249,6 +249,21 @@ class TorchTest(Examples):
         self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
         self.assertEqual(self.best(text)["epochs"], 6)
 
+    def test_digits_torch_with_asha_promotion_saves_epochs(self) -> None:
+        text = self.run_example("digits_torch/digits_torch.py", "--samples", "6", "--epochs", "6",
+                                "--scheduler", "asha_promotion")  # fmt: skip
+        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
+        trained, full = map(int, re.search(r"trained (\d+) of (\d+) epochs", text).groups())
+        self.assertLess(trained, full * 3 // 4)
+
+    def test_digits_torch_with_population_based_training(self) -> None:
+        for scheduler in ("pbt", "pb2"):
+            with self.subTest(scheduler=scheduler):
+                text = self.run_example("digits_torch/digits_torch.py", "--samples", "4",
+                                        "--epochs", "6", "--scheduler", scheduler)  # fmt: skip
+                self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
+                self.assertIn("of 24 epochs", text)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -84,6 +84,9 @@ def search(name, values, scheduler, **options):
 asha = tune.create_scheduler("asha_promotion", max_t=9, reduction_factor=3)
 found = {
     "promotion": search("climb", [9, 8, 7, 6, 5, 4, 3, 2, 1], asha, max_concurrent_trials=1),
+    "pasha": search("pasha", [9, 8, 7, 6, 5, 4, 3, 2, 1],
+                    tune.create_scheduler("pasha", max_t=27, reduction_factor=3),
+                    max_concurrent_trials=1),
     "hyperband": search("band", [5, 4, 3, 2, 1],
                         tune.schedulers.HyperBandScheduler(max_t=3, reduction_factor=3)),
     "median": search("median", [3, 1, 9, 2],
@@ -92,6 +95,55 @@ found = {
                      max_concurrent_trials=1),
 }
 print("RESULT", json.dumps(found))
+"""
+
+# Trials that improve by their rate in each step; the best rate is 1.
+TURNS = TRAINABLE + """
+from rt.tune.schedulers import PB2, PopulationBasedTraining, PopulationBasedTrainingReplay
+
+def climb(config):
+    state = load() or {"step": 0, "height": 0.0}
+    while state["step"] < 8:
+        state["step"] += 1
+        state["height"] += 1 - abs(config["rate"] - 1)
+        save(state, {"height": state["height"]})
+
+def rows_of(results):
+    found = []
+    for each in results:
+        with open(os.path.join(each.path, "result.json")) as file:
+            found.append([json.loads(line) for line in file])
+    return found
+
+def search(name, scheduler, rates, **options):
+    return rows_of(tune.Tuner(
+        tune.with_resources(climb, {"cpu": 1}),
+        param_space={"rate": tune.grid_search(rates)},
+        tune_config=tune.TuneConfig(metric="height", mode="max", scheduler=scheduler, **options),
+        run_config=tune.RunConfig(name=name),
+    ).fit())
+
+interval = {"time_attr": "training_iteration", "perturbation_interval": 2}
+mutations = {"rate": tune.uniform(0, 1)}
+# Nobody is replaced: the trials only take turns.
+turns = search("turns", PopulationBasedTraining(
+    **interval, hyperparam_mutations=mutations, quantile_fraction=0), [0.1, 0.2, 0.3],
+    max_concurrent_trials=1)
+together = search("together", PopulationBasedTraining(
+    **interval, hyperparam_mutations=mutations, quantile_fraction=0.5, synch=True), [0.1, 0.9])
+bandit = search("bandit", PB2(
+    **interval, hyperparam_bounds={"rate": [0, 1]}, quantile_fraction=0.5), [0.05, 0.9])
+with open("policy.txt", "w") as file:
+    file.write(json.dumps(["0", "1", 4, 4, {"rate": 0.25}, {"rate": 0.75}]))
+replay = search("replay", PopulationBasedTrainingReplay("policy.txt"), [1.0])
+stopped = rows_of(tune.Tuner(climb, param_space={"rate": 0.5}, run_config=tune.RunConfig(
+    name="stopped", stop="height > 1.2 or training_iteration >= 7")).fit())
+print("RESULT", json.dumps({
+    "turns": [[row["iterations_since_restore"] for row in rows] for rows in turns],
+    "together": [sorted({row["config"]["rate"] for row in rows}) for rows in together],
+    "bandit": [sorted({row["config"]["rate"] for row in rows}) for rows in bandit],
+    "replay": [[row["config"]["rate"] for row in rows] for rows in replay],
+    "stopped": [len(rows) for rows in stopped]}))
 """
 
 
@@ -115,10 +167,26 @@ class PopulationsTest(unittest.TestCase):
         # Each trial is better than all before it, so that one is promoted on arrival as soon as a
         # rung has three: the first two stay at rung 1, the next two at rung 3.
         self.assertEqual(found["promotion"], [[1, 1, 3, 3, 9, 9, 9, 9, 9], 1])
+        # The ranks at both rungs agree, so that no higher rung is opened; at the end the best one
+        # is trained on.
+        self.assertEqual(found["pasha"], [[1, 1, 3, 3, 3, 3, 3, 3, 9], 1])
         # Two trials train to max_t at once; of the bracket of three, the best one does.
         self.assertEqual(found["hyperband"], [[3, 3, 1, 1, 3], 1])
         # The third is worse than the median of the first two as soon as the grace period is over.
         self.assertEqual(found["median"], [[9, 9, 4, 9], 1])
+
+    def test_a_population_takes_turns_and_policies_are_replayed(self) -> None:
+        found = self.result_of(TURNS)
+        # On one slot each of three trials runs for two steps at a time, until the others are done.
+        self.assertEqual([len(steps) for steps in found["turns"]], [8, 8, 8])
+        self.assertEqual(found["turns"][0][:6], [1, 2, 1, 2, 1, 2])
+        # The worse of two trials takes the place of the better one, which keeps its rate.
+        self.assertGreater(len(found["together"][0]), 1)
+        self.assertEqual(found["together"][1], [0.9])
+        self.assertGreater(len(found["bandit"][0]), 1)
+        self.assertEqual(found["bandit"][1], [0.9])
+        self.assertEqual(found["replay"], [[0.25] * 4 + [0.75] * 4])
+        self.assertEqual(found["stopped"], [3])
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ def test_arguments_have_rays_defaults() -> None:
             "resample_probability": 0.25,
             "increase_factor": 1.2,
             "decrease_factor": 0.8,
+            "synch": False,
         }
     }
 
@@ -58,7 +61,6 @@ def test_parameters_that_the_space_lacks_are_drawn_from_their_mutations() -> Non
     [
         ({}, "names the parameters"),
         ({"custom_explore_fn": dict}, "custom_explore_fn is Python code"),
-        ({"synch": True}, "synch=True is not there"),
         ({"quantile_fraction": 0.6}, "quantile_fraction must be between 0 and 0.5"),
         ({"perturbation_interval": 0}, "perturbation_interval must be above 0"),
         ({"perturbation_factors": (1.2,)}, "perturbation_factors are two numbers"),
@@ -91,3 +93,60 @@ def test_a_search_algorithm_is_refused_beside_it() -> None:
     )
     with pytest.raises(ValueError, match="a search algorithm would learn nothing"):
         build_spec(request)
+
+
+def test_pb2_explores_between_its_bounds_and_draws_what_the_space_lacks() -> None:
+    scheduler = tune.schedulers.PB2(
+        time_attr="training_iteration", metric="m", mode="max", perturbation_interval=3,
+        hyperparam_bounds={"lr": [0.001, 0.1], "momentum": (0, 1)},
+    )  # fmt: skip
+    assert scheduler.to_spec() == {
+        "pb2": {
+            "time_attr": "training_iteration",
+            "perturbation_interval": 3,
+            "quantile_fraction": 0.25,
+            "hyperparam_bounds": {"lr": [0.001, 0.1], "momentum": [0, 1]},
+        }
+    }
+    request = Request(
+        trainable=print, space={"lr": 0.01}, tune=tune.TuneConfig(scheduler=scheduler),
+        run=tune.RunConfig(),
+    )  # fmt: skip
+    assert build_spec(request)[0]["space"] == {"lr": 0.01, "momentum": {"uniform": [0, 1]}}
+    for bounds in (None, {}, {"lr": [1, 0]}, {"lr": 3}, {"lr": [0, "a"]}):
+        with pytest.raises(ValueError, match="hyperparam_bounds"):
+            tune.schedulers.PB2(hyperparam_bounds=bounds)
+    with pytest.raises(ValueError, match="synch"):
+        tune.schedulers.PB2(hyperparam_bounds={"lr": [0, 1]}, synch=True)
+
+
+def test_a_policy_is_followed_from_the_last_change_back_to_the_first_ancestor(
+    tmp_path: pathlib.Path,
+) -> None:
+    rows = [
+        ["2", "3", 4, 4, {"lr": 9}, {"lr": 8}],  # Overwritten by what follows.
+        ["1", "0", 5, 6, {"lr": 1}, {"lr": 2}],
+        ["2", "1", 9, 10, {"lr": 2}, {"lr": 3}],
+    ]
+    path = tmp_path / "pbt_policy_2.txt"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    replay = tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    assert replay.config == {"lr": 1}
+    assert replay.to_spec()["pbt_replay"]["policy"] == [
+        {"time": 6, "config": {"lr": 2}},
+        {"time": 10, "config": {"lr": 3}},
+    ]
+    request = Request(
+        trainable=print, space={"lr": 7, "depth": 2}, tune=tune.TuneConfig(scheduler=replay),
+        run=tune.RunConfig(),
+    )  # fmt: skip
+    assert build_spec(request)[0]["space"] == {"lr": 1, "depth": 2}
+    shown = {"policy": {"config": {"lr": 1}, "changes": [{"time": 6, "config": {"lr": 2}}]}}
+    path.write_text(json.dumps(shown))
+    again = tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    assert (again.config, again.policy) == ({"lr": 1}, [(6, {"lr": 2})])
+    path.write_text("[1]\n")
+    with pytest.raises(ValueError, match="six values"):
+        tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    with pytest.raises(ValueError, match=r"nothing\.txt"):
+        tune.schedulers.PopulationBasedTrainingReplay(str(tmp_path / "nothing.txt"))

@@ -17,6 +17,12 @@ const char* KindName(TrialResult::Kind kind) {
 }
 
 std::string Print(const LaneJob& job) {
+  std::string clones;
+  for (const ExploreQuestion& question : job.questions)
+    clones += ", a clone of trial " + std::to_string(question.from) + " for trial " +
+              std::to_string(question.trial) + " by " + std::to_string(question.samples.size()) +
+              " intervals";
+  if (!clones.empty()) return "asked: experiment " + std::to_string(job.experiment.value) + clones;
   std::vector<std::string> results;
   for (const TrialResult& result : job.results) {
     const bool has_value = result.kind == TrialResult::Kind::kValue;

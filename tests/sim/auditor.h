@@ -49,8 +49,13 @@ struct AuditedSpec {
   bool maximise = false;
   bool asha = false;
   bool promotes = false;  // By the promotion variant of asha.
+  bool is_progressive = false;  // And by PASHA, with this tolerance.
+  double tolerance = 0;
+  bool checks_ranks = false;  // Rungs that say nothing of the next ones are passed.
   bool halves = false;    // By HyperBand: `asha` too, with a band's brackets.
   double interval = 0;    // Of population based training; 0: it does none.
+  bool synch = false;     // And its trials are compared together.
+  bool explores = false;  // And a model on the compute lane proposes the configurations (PB2).
   double median_from = 0;  // The grace period of the median stopping rule; 0: it is not used.
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
@@ -77,6 +82,8 @@ struct AuditedSpec {
   int64_t breaker_trials = 5;
 
   void ReadPolicies(const Json& json);
+  void ReadPopulation(const Json& pbt);
+  const Json* ReadPromotion(const Json& scheduler);  // Its options; null: it is another one.
   static AuditedSpec FromExperiment(const std::string& text);
   static AuditedSpec FromJob(const std::string& text);
   std::vector<double> Milestones(uint32_t bracket) const;  // Highest first.
@@ -236,7 +243,10 @@ class Auditor {
     std::string params;
     std::map<double, double> curve;  // By time, of the rows that count; for the median rule.
     bool held = false;               // Paused by the scheduler, at its highest rung.
+    std::optional<bool> gate;        // As GateAt said when it came to its highest rung.
     std::set<double> promoted;       // The rungs that it may continue from.
+    size_t exploited = 0;            // The comparison after which it was cloned last.
+    bool must_pause = false;         // Others wait for the nodes that it has.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -365,7 +375,13 @@ class Auditor {
   void DropBackfill(const AttemptId& attempt, const Member& member);
   void Inherit(const AttemptId& attempt);
   void CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const;
+  using RungBook = std::vector<std::pair<uint32_t, double>>;  // Trials and their values.
+  static std::optional<bool> GateAt(const ExperimentBook& experiment, uint32_t bracket,
+                                    double milestone);
+  static bool IsRankedAlike(const RungBook& lower, const RungBook& upper, double tolerance);
+  static bool IsMisleading(const RungBook& lower, const RungBook& upper, double factor);
   static bool IsInTop(const ExperimentBook& experiment, uint32_t number);
+  static bool IsInTop(const ExperimentBook& experiment, uint32_t number, std::optional<bool> gate);
   static bool HasNoCheckpoint(const OwnerBook& runs);
   static bool IsIdle(const ExperimentBook& experiment);
   void NoteMember(const event::RungRecorded& e, ExperimentBook& experiment, TrialBook& trial);
@@ -377,9 +393,13 @@ class Auditor {
   void CheckWaits(const ExperimentBook& experiment) const;
   void FollowMedian(const ExperimentBook& experiment, TrialBook& trial, double time, double value);
   double IntervalAt(const AuditedSpec& spec, double iteration) const;
-  void NoteCompared(const event::RungRecorded& e, const AuditedSpec& spec, TrialBook& trial);
+  void NoteCompared(const event::RungRecorded& e, const ExperimentBook& experiment,
+                    TrialBook& trial);
   void CheckCompared(const AuditedSpec& spec, const TrialBook& trial) const;
   void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
+  static bool IsAnyQueued(const ExperimentBook& experiment);
+  void CheckTurn(TrialId id);
+  void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;
   void Clone(ExperimentId id, const ClonedTrial& clone);
   void CheckHeld(TrialId id);

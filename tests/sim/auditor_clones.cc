@@ -7,6 +7,11 @@
 
 namespace rt::sim {
 
+void AuditedSpec::ReadPopulation(const Json& pbt) {
+  interval = pbt.GetDouble("perturbation_interval");
+  synch = pbt.GetBool("synch");
+}
+
 // The newest multiple of the interval by then.
 double Auditor::IntervalAt(const AuditedSpec& spec, double iteration) const {
   double begun = 0;
@@ -14,8 +19,9 @@ double Auditor::IntervalAt(const AuditedSpec& spec, double iteration) const {
   return begun;
 }
 
-void Auditor::NoteCompared(const event::RungRecorded& e, const AuditedSpec& spec,
+void Auditor::NoteCompared(const event::RungRecorded& e, const ExperimentBook& experiment,
                            TrialBook& trial) {
+  const AuditedSpec& spec = experiment.spec;
   Must(!e.stopped && IntervalAt(spec, e.milestone) == e.milestone && e.milestone > 0,
        "trials are compared at multiples of the interval");
   Must(trial.rungs.empty() || e.milestone > trial.rungs.rbegin()->first,
@@ -23,6 +29,58 @@ void Auditor::NoteCompared(const event::RungRecorded& e, const AuditedSpec& spec
   trial.rungs[e.milestone] = e.value;
   trial.batch_rungs.emplace_back(e.milestone, e.value);
   ++rungs_checked_;
+  const auto& all = trial.runs.checkpoints;
+  const bool may_save =
+      e.with_checkpoint || experiment.unsaved_pauses == 0 || trial.runs.paused ||
+      std::any_of(all.begin(), all.end(), [](const CheckpointBook& c) { return !c.retired; });
+  trial.must_pause = may_save && (spec.synch || IsAnyQueued(experiment));
+}
+
+// Other trials want the nodes of one that runs: they wait for some, or will be created.
+bool Auditor::IsAnyQueued(const ExperimentBook& experiment) {
+  const bool is_all =
+      experiment.search_over || experiment.trials.size() == experiment.spec.trials_total;
+  if (!is_all || experiment.paused) return !is_all;
+  return std::any_of(experiment.trials.begin(), experiment.trials.end(),
+                     [](const TrialBook& trial) { return Waits(trial.runs); });
+}
+
+void Auditor::CheckTurn(TrialId id) {
+  TrialBook& trial = TrialOf(id);
+  const ExperimentBook& experiment = ExperimentOf(id.experiment);
+  const bool is_any_held =
+      std::any_of(experiment.trials.begin(), experiment.trials.end(),
+                  [](const TrialBook& other) { return other.held && !other.runs.over; });
+  Must(touched_.contains(id) && !trial.batch_rungs.empty(),
+       "a trial of a population is paused where it was compared");
+  Must(experiment.spec.synch || IsAnyQueued(experiment) || is_any_held,
+       "a trial of a population is paused for another one");
+  trial.held = true;
+}
+
+// Who continues: all trials together, or the least advanced one when nobody else waits for nodes.
+void Auditor::CheckTurns(const event::Answered& e) {
+  const ExperimentBook& experiment = ExperimentOf(e.experiment);
+  const std::set<uint32_t> resumed(e.resumed.begin(), e.resumed.end());
+  const auto newest = [](const TrialBook& trial) {
+    return trial.rungs.empty() ? 0 : trial.rungs.rbegin()->first;
+  };
+  for (uint32_t number : resumed) {
+    const TrialBook& trial = experiment.trials.at(number);
+    Must(trial.held && trial.runs.paused && !trial.runs.live,
+         "only a trial that was paused for others gets its next turn");
+    for (uint32_t other = 0; other < experiment.trials.size(); ++other) {
+      const TrialBook& another = experiment.trials[other];
+      if (another.runs.over || another.runs.stop_requested) continue;
+      Must(!experiment.spec.synch || resumed.contains(other),
+           "trials that are compared together continue together");
+      Must(resumed.contains(other) || !another.held || another.runs.live ||
+               newest(another) >= newest(trial),
+           "the least advanced trial has the next turn");
+    }
+  }
+  Must(resumed.empty() || !IsAnyQueued(experiment), "who waits for nodes has them first");
+  Must(resumed.size() <= 1 || experiment.spec.synch, "one trial at a time has the next turn");
 }
 
 // Each row that is the first of a new interval was compared, with its own value.
@@ -75,11 +133,23 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
   TrialBook& trial = TrialOf({id, clone.number});
   TrialBook& parent = TrialOf({id, clone.from});
   OwnerBook& owner = trial.runs;
-  Must(owner.live && !owner.replaced && touched_.contains({id, clone.number}) &&
-           !trial.batch_rungs.empty(),
-       "a trial is cloned where it was compared");
-  CheckQuantiles(experiment, clone);
-  CheckMutated(parent.params, clone.params);
+  const bool is_compared =
+      owner.live && touched_.contains({id, clone.number}) && !trial.batch_rungs.empty();
+  // Those that are compared together have just been resumed.
+  if (experiment.spec.explores) {
+    Must(truth_->explored.contains({TrialId{id, clone.number}, clone.params}),
+         "the configuration of a clone is what the lane proposed for this trial");
+    Must(trial.exploited < trial.rungs.size() && !trial.runs.over && !trial.runs.stop_requested,
+         "a trial is cloned once where it was compared");
+    Must(!parent.runs.over && !parent.runs.stop_requested && clone.number != clone.from,
+         "a clone's parent is another trial that is not over");
+  } else {
+    Must(!owner.replaced && (experiment.spec.synch ? !owner.live : is_compared),
+         "a trial is cloned where it was compared");
+    CheckQuantiles(experiment, clone);
+    CheckMutated(parent.params, clone.params);
+  }
+  trial.exploited = trial.rungs.size();
   const CheckpointBook* stored = nullptr;
   for (const CheckpointBook& book : parent.runs.checkpoints)
     if (!book.retired && book.replicas.empty()) stored = &book;
@@ -94,7 +164,7 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
   owner.checkpoints.push_back(own);
   trial.params = clone.params;
   trial.kept.clear();  // Its best value is that of the rows to come.
-  owner.suspending = owner.replaced = true;
+  if (owner.live) owner.suspending = owner.replaced = true;
 }
 
 }  // namespace rt::sim

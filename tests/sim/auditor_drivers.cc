@@ -41,15 +41,20 @@ void Auditor::On(const event::Answered& e) {
   } else if (spec.has_model() && !e.created.empty()) {
     CheckProposals(e);
   } else {
-    Must(e.observed_through + 1 == record_->seq, "an algorithm of the head has read everything");
+    const bool is_of_lane = spec.explores && !e.cloned.empty();
+    Must(is_of_lane || e.observed_through + 1 == record_->seq,
+         "an algorithm of the head has read everything");
+    Must(!is_of_lane || e.observed_through >= head_seq_, "a model answers the head that leads now");
     const bool searches = !e.created.empty();
-    const char* scheduler = spec.median_from > 0 ? "median_stopping"
-                            : spec.interval > 0  ? "pbt"
-                            : spec.halves        ? "hyperband"
-                            : spec.promotes      ? "asha_promotion"
-                                                 : "asha";
+    const char* scheduler = spec.median_from > 0  ? "median_stopping"
+                            : spec.explores       ? "pb2"
+                            : spec.interval > 0   ? "pbt"
+                            : spec.halves         ? "hyperband"
+                            : spec.is_progressive ? "pasha"
+                            : spec.promotes       ? "asha_promotion"
+                                                  : "asha";
     Must(e.algorithm == (searches ? "basic" : scheduler) && e.version == 1, "it is the spec's");
-    const bool pauses = spec.promotes || spec.halves;
+    const bool pauses = spec.promotes || spec.halves || spec.interval > 0;
     const bool holds = pauses && !(e.paused.empty() && e.resumed.empty());
     const bool stops = (spec.asha || spec.median_from > 0) && !e.stopped.empty();
     Must(searches || holds || stops || !e.cloned.empty(), "an answer says something");
@@ -60,6 +65,7 @@ void Auditor::On(const event::Answered& e) {
          "only a driver finishes a search or resumes trials");
     if (spec.promotes) CheckUnpromoted(e);
     if (spec.halves) CheckHalvings(e);
+    if (spec.interval > 0) CheckTurns(e);
   }
   Must(e.created.empty() || (e.session != 0) == spec.searches, "one of them searches");
   for (const CreatedTrial& c : e.created)

@@ -57,10 +57,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   spec.maximise = json->GetString("mode") == "max";
   if (const Json* scheduler = json->Find("scheduler")) {
     const Json* asha = scheduler->Find("asha");
-    spec.promotes = asha == nullptr && scheduler->Find("asha_promotion") != nullptr;
-    if (spec.promotes) asha = scheduler->Find("asha_promotion");
-    if (const Json* pbt = scheduler->Find("pbt"))
-      spec.interval = pbt->GetDouble("perturbation_interval");
+    if (const Json* promotion = spec.ReadPromotion(*scheduler)) asha = promotion;
+    if (const Json* pbt = scheduler->Find("pbt")) spec.ReadPopulation(*pbt);
+    if (const Json* pb2 = scheduler->Find("pb2")) {
+      spec.ReadPopulation(*pb2);
+      spec.explores = true;
+    }
     if (const Json* hyperband = scheduler->Find("hyperband")) {
       spec.asha = spec.halves = true;
       spec.max_t = hyperband->GetDouble("max_t", 81);
@@ -78,7 +80,11 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     }
   }
   spec.strict = json->GetBool("strict_metric", true);
-  if (const Json* stop = json->Find("stop")) {
+  if (const Json* stop = json->Find("stop"); stop != nullptr && stop->is_string()) {
+    const std::string bound = ">= ";
+    spec.stop_at = std::stod(stop->AsString().substr(stop->AsString().find(bound) + bound.size()));
+    spec.stop_keys.insert("other");
+  } else if (stop != nullptr) {
     spec.stop_at = stop->GetDouble("training_iteration");
     for (const auto& [key, threshold] : stop->object())
       if (key != "training_iteration") spec.stop_keys.insert(key);
@@ -207,8 +213,10 @@ void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
   const AuditedSpec& spec = ExperimentOf(e.trial.experiment).spec;
-  const bool is_held = (spec.promotes || spec.halves) && e.cause == PauseCause::kScheduler;
-  if (is_held && spec.halves) CheckWaiting(e.trial);
+  const bool holds = spec.promotes || spec.halves || spec.interval > 0;
+  const bool is_held = holds && e.cause == PauseCause::kScheduler;
+  if (is_held && spec.interval > 0) CheckTurn(e.trial);
+  else if (is_held && spec.halves) CheckWaiting(e.trial);
   else if (is_held) CheckHeld(e.trial);
   const bool is_selectable = spec.selects_next && runs.number == 0;
   const bool is_asked = Asked("pause", ToString(e.trial));
@@ -221,7 +229,7 @@ void Auditor::On(const event::TrialResumed& e) {
   OwnerBook& runs = trial.runs;
   Must(runs.paused && !runs.over, "a paused trial is resumed");
   Must(trial.held || Asked("resume", ToString(e.trial)), "somebody asked it to go on");
-  runs.paused = trial.held = false;
+  runs.paused = trial.held = trial.must_pause = false;
   if (!trial.rungs.empty()) trial.promoted.insert(trial.rungs.rbegin()->first);
 }
 
@@ -304,7 +312,7 @@ void Auditor::On(const event::RungRecorded& e) {
   TrialBook& trial = Touch(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   const AuditedSpec& spec = experiment.spec;
-  if (spec.interval > 0) return NoteCompared(e, spec, trial);
+  if (spec.interval > 0) return NoteCompared(e, experiment, trial);
   Must(spec.asha && e.bracket == trial.bracket, "only a bracket's own trials are recorded");
   const std::vector<double> milestones = spec.Milestones(e.bracket);
   Must(std::find(milestones.begin(), milestones.end(), e.milestone) != milestones.end(),
@@ -388,6 +396,9 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
   Must(!trial.discarded || trial.runs.stop_requested || trial.runs.over,
        "no row is discarded without a stop");
   if (experiment.spec.interval > 0) CheckCompared(experiment.spec, trial);
+  Must(!trial.must_pause || trial.runs.paused || trial.runs.over || trial.runs.stop_requested,
+       "a trial that others wait for is paused where it was compared");
+  trial.must_pause = false;
   if (!experiment.spec.asha) return;
   // One rung a row: the highest that was reached and is not recorded. A row at max_t has none.
   std::set<double> recorded = trial.before;

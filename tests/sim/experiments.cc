@@ -5,6 +5,20 @@ namespace rt::sim {
 namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
+constexpr uint64_t kStopStream = 0x73746f70;
+
+// In every second run a stop rule on the iteration alone is an expression. As below, the share
+// follows from the seed.
+std::string WithExpression(uint64_t seed, std::string text) {
+  const std::string rule = R"("stop":{"training_iteration":)";
+  const size_t at = text.find(rule), end = text.find('}', at);
+  if (at == std::string::npos || text.substr(at, end - at).find("other") != std::string::npos)
+    return text;
+  if (Rng(seed, kStopStream).Below(2) == 0) return text;
+  const std::string bound = text.substr(at + rule.size(), end - at - rule.size());
+  return text.replace(at, end + 1 - at,
+                      R"("stop":"training_iteration >= )" + bound + R"( or other < 0")");
+}
 
 }  // namespace
 
@@ -74,12 +88,14 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(std::move(text)));
+  return WithOtherSearch(WithOtherScheduler(WithExpression(seed_, std::move(text))));
 }
 
-// In every sixth run asha is its promotion variant. In every fourth population based training takes
-// its place, in every twelfth the median stopping rule, and in every twelfth HyperBand. The share
-// follows from the seed and not from the run's generator, so that the other runs keep their course.
+// In every sixth run asha is its promotion variant, PASHA, or the promotion variant that checks
+// ranks. In every fourth population based training takes its place, by turns with its synchronous
+// variant and PB2, in every twelfth the median stopping rule, and in every twelfth HyperBand. The
+// share follows from the seed and not from the run's generator, so that the other runs keep their
+// course.
 std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t at = text.find("\"asha\"");
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
@@ -89,16 +105,22 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t length = text.find('}', at) + 1 - at;
   if (kind == 0 && is_third)
     return text.replace(at, length, R"("hyperband":{"max_t":6,"reduction_factor":2})");
-  if (kind == 0) return text.replace(at, 6, "\"asha_promotion\"");
+  const char* promotions[] = {R"("asha_promotion":{)", R"("pasha":{"tolerance":0.5,)",
+                              R"("asha_promotion":{"rank_check":true,)"};
+  if (kind == 0) return text.replace(at, 8, promotions[Rng(seed_, kSchedulerStream + 3).Below(3)]);
   if (kind == 2 && is_third)
     return text.replace(at, length,
                         R"("median_stopping":{"time_attr":"training_iteration",)"
                         R"("grace_period":2,"min_samples_required":1})");
   // A driver gives trials several ranks, whose positions in data sets are followed along one trial.
   if (kind != 1 || has("\"ranks\"") || has("\"bundles\"") || has("\"driver\"")) return text;
+  const char* populations[] = {
+      R"("pbt":{"synch":true,"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)",
+      R"("pb2":{"hyperparam_bounds":{"lr":[0,1]},)",
+      R"("pbt":{"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)"};
   text.replace(at, length,
-               R"("pbt":{"time_attr":"training_iteration","perturbation_interval":2,)"
-               R"("hyperparam_mutations":{"lr":{"uniform":[0,1]}}})");
+               populations[Rng(seed_, kSchedulerStream + 2).Below(3)] +
+                   std::string(R"("time_attr":"training_iteration","perturbation_interval":2})"));
   // A search that learns is refused beside it.
   const size_t search = text.find("\"search\":") + 9;
   return text.replace(search, text.find(",\"", search) - search, "\"basic\"");

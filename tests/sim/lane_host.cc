@@ -32,7 +32,8 @@ void LaneHost::Answer(const LaneJob& job) {
   if (sim_.Strikes(sim_.plan.model_slow, Fault::kModelSlow)) patience = sim_.rng.Below(6);
   const GiveUp give_up = [&patience] { return patience == 0 || --patience == 0; };
   const input::LaneAnswered answered = models_.at(job.experiment).Answer(job, give_up);
-  Require(!answered.points.empty(), "the lane answers at least one number");
+  Require(!answered.points.empty() || !answered.explored.empty(),
+          "the lane answers at least one number");
   NoteTruth(answered);
   if (sim_.Strikes(sim_.plan.model_silent, Fault::kModelSilent)) return;
   const bool is_late = sim_.Strikes(sim_.plan.model_slow, Fault::kModelLate);
@@ -46,6 +47,8 @@ void LaneHost::NoteTruth(const input::LaneAnswered& answered) {
   uint32_t number = answered.from;
   for (const auto& [params, fallback] : answered.points)
     sim_.truth.proposed[{answered.experiment, number++}].insert({params, !fallback.empty()});
+  for (const input::LaneAnswered::Explored& one : answered.explored)
+    sim_.truth.explored.insert({TrialId{answered.experiment, one.trial}, one.params});
 }
 
 }  // namespace rt::sim

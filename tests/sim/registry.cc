@@ -7,6 +7,8 @@
 #include "common/decide/fifo.h"
 #include "common/decide/hyperband.h"
 #include "common/decide/median.h"
+#include "common/decide/pasha.h"
+#include "common/decide/pb2.h"
 #include "common/decide/pbt.h"
 #include "common/search/auto_search.h"
 #include "common/search/basic.h"
@@ -26,7 +28,7 @@ const std::vector<const Searcher*>& Searchers() {
 
 const std::vector<const Scheduler*>& Schedulers() {
   static const std::vector<const Scheduler*> all = {
-      &Fifo(), &Asha(), &AshaPromotion(), &HyperBand(), &MedianStopping(), &Pbt(),
+      &Fifo(), &Asha(), &AshaPromotion(), &HyperBand(), &MedianStopping(), &Pasha(), &Pb2(), &Pbt(),
   };
   return all;
 }

@@ -83,6 +83,8 @@ struct Truth {
   // What search models proposed, whether it was heard or not: configuration, and whether it is a
   // fallback.
   std::map<TrialId, std::set<std::pair<std::string, bool>>> proposed;
+  // What a model of a population proposed for its clones.
+  std::set<std::pair<TrialId, std::string>> explored;
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
   // Of the cloud: how its pools are configured, and what was ever made, by machine.

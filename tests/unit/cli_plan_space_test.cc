@@ -78,3 +78,12 @@ TEST_CASE("an experiment YAML with a slip is refused at the place of its key") {
   CHECK(PositionOf(refused).column == 8);
   CHECK(Has(HintOf(refused), "did you mean 'loguniform'?"));
 }
+
+TEST_CASE("an error in a stop expression is at its place in the line") {
+  auto document = ParseYaml("experiment: e\ncommand: [x]\nstop: loss < 0.1 && acc > 1\n", "e.yaml");
+  REQUIRE(document.ok());
+  const absl::Status refused = LoadExperiment(*document).status();
+  CHECK(PositionOf(refused).line == 3);
+  CHECK(PositionOf(refused).column == 18);
+  CHECK(HintOf(refused) == "write and");
+}

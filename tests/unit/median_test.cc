@@ -121,6 +121,27 @@ TEST_CASE("median: less is better in mode min, and the defaults are Ray's") {
   CHECK(options.GetBool("hard_stop"));
 }
 
+TEST_CASE("percentile: a trial continues while it reaches the best part of the others") {
+  const auto spec_with = [](const std::string& mode) {
+    Search search(kNoGrace, mode);
+    search.spec = *ParseExperimentSpec(*Json::Parse(
+        R"({"experiment":"e","command":["x"],"metric":"score","mode":")" + mode +
+        R"(","scheduler":{"percentile":{"time_attr":"training_iteration","grace_period":0,)"
+        R"("min_samples_required":1,"percentile":25}}})"));
+    return search;
+  };
+  Search most = spec_with("max"), least = spec_with("min");
+  for (uint32_t i = 0; i < 5; ++i) {
+    most.Report(i, 1, 10.0 * (i + 1));
+    least.Report(i, 1, 10.0 * (i + 1));
+  }
+  // Of 10, 20, 30, 40 and 50, the best quarter reaches 40, and with less being better 20.
+  CHECK_FALSE(most.Stops(5, 1, 40));
+  CHECK(most.Stops(6, 1, 37));
+  CHECK_FALSE(least.Stops(5, 1, 20));
+  CHECK(least.Stops(6, 1, 23));
+}
+
 TEST_CASE("median: values that are not numbers are left out") {
   Search search(kNoGrace);
   search.Report(0, 1, NAN);

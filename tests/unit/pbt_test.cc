@@ -145,6 +145,57 @@ TEST_CASE("pbt: a trial in the lowest quantile takes a checkpoint from the highe
   CHECK(pbt.Review(spec, review).clones.empty());
 }
 
+TEST_CASE("pbt: a trial pauses at its milestone while others wait for its nodes") {
+  const ExperimentSpec spec = SpecWith("");
+  const Scheduler& pbt = SchedulerOf(spec);
+  const std::vector<double> none;
+  RungValues rung{.milestone = 2, .values = none};
+  using Action = TrialVerdict::Action;
+  CHECK(pbt.AtMilestone(spec, rung, 0.5).action == Action::kContinue);
+  rung.others_queue = true;
+  CHECK(pbt.AtMilestone(spec, rung, 0.5).action == Action::kPause);
+  CHECK(pbt.AtMilestone(spec, rung, 0.5).reason ==
+        "at 2, until the trials behind it have had their turn");
+  rung.may_save = false;  // It would begin again.
+  CHECK(pbt.AtMilestone(spec, rung, 0.5).action == Action::kContinue);
+}
+
+TEST_CASE("pbt: the least advanced trial has the next turn, when nobody else waits") {
+  const ExperimentSpec spec = SpecWith("");
+  SearchReview review{.paused = {{.number = 0, .milestone = 6},
+                                 {.number = 1, .milestone = 2, .is_live = true},
+                                 {.number = 2, .milestone = 4},
+                                 {.number = 3, .milestone = 4}}};
+  CHECK(SchedulerOf(spec).Review(spec, review).resumed == std::vector<uint32_t>{2});
+  review.others_queue = true;
+  CHECK(SchedulerOf(spec).Review(spec, review).resumed.empty());
+}
+
+TEST_CASE("pbt: with synch the trials are compared together, and continue together") {
+  const ExperimentSpec spec = SpecWith(R"(,"resample_probability":0,"synch":true)");
+  const Scheduler& pbt = SchedulerOf(spec);
+  const std::vector<double> none;
+  CHECK(pbt.AtMilestone(spec, {.milestone = 2, .values = none}, 1).action ==
+        TrialVerdict::Action::kPause);
+  const std::string params = R"({"lr":0.5})";
+  SearchReview review{.recorded = 3, .seed = 3, .draw = Draw};
+  for (uint32_t i = 0; i < 4; ++i) {
+    review.population.push_back({i, i == 1 ? 0.0 : 1.0 + i, 1, 7, &params, i != 2});
+    if (i != 2) review.paused.push_back({.number = i, .milestone = 2});
+  }
+  CHECK(pbt.Review(spec, review).clones.empty());  // One of them is still on its way.
+  CHECK(pbt.Review(spec, review).resumed.empty());
+  review.population[2].is_paused = true;
+  review.paused.push_back({.number = 2, .milestone = 2});
+  const ReviewVerdict verdict = pbt.Review(spec, review);
+  REQUIRE(verdict.clones.size() == 1);
+  CHECK(verdict.clones[0].trial == 1);
+  CHECK(verdict.clones[0].from == 3);
+  CHECK(verdict.resumed == std::vector<uint32_t>{0, 1, 3, 2});
+  review.others_come = true;  // A population that is not complete waits.
+  CHECK(pbt.Review(spec, review).resumed.empty());
+}
+
 TEST_CASE("pbt: mutations that cannot be explored are refused") {
   CHECK(ProblemWith("{}") ==
         "scheduler/pbt/hyperparam_mutations: names the parameters that are mutated, at least one");

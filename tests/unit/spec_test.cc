@@ -92,7 +92,7 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"scheduler":"ahsa"})", "scheduler",
         "unknown scheduler 'ahsa'",
         "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
-        "pbt");
+        "pasha, pb2, pbt, pbt_replay, percentile_stopping");
   check(R"({"experiment":"e","command":["x"],"search":{"tpr":{}}})", "search/tpr",
         "unknown search algorithm 'tpr'", "known: auto, basic, cmaes, gp, tpe");
   check(R"({"experiment":"e","command":["x"],"search":{"basic":{"points":[1]}}})",

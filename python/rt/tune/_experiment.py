@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from rt._computed import computed, grids
 from rt._config import RunConfig
@@ -26,12 +26,7 @@ from rt.tune._native import space_of
 from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
-from rt.tune.schedulers import (
-    PopulationBasedTraining,
-    as_scheduler,
-    runs_in_head,
-    space_with,
-)
+from rt.tune.schedulers import as_scheduler, runs_in_head
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
@@ -135,8 +130,10 @@ def is_strict() -> bool:
     return not any(os.environ.get(name) == "1" for name in names)
 
 
-def _stop_rules(stop: Any) -> dict[str, Any]:
+def _stop_rules(stop: Any) -> Union[dict[str, Any], str]:
     """The `stop` of a specification. Raises ValueError for a threshold that is not a number."""
+    if isinstance(stop, str):
+        return stop
     rules: dict[str, Any] = {}
     for stopper in parts(stop):
         if type(stopper) is MaximumIterationStopper:
@@ -277,15 +274,15 @@ def _check_counts(tune: TuneConfig) -> None:
 def _space_of(request: Request) -> Optional[dict[str, Any]]:
     """The search space, with the parameters that its scheduler mutates."""
     scheduler = as_scheduler(request.tune.scheduler)
-    if not isinstance(scheduler, PopulationBasedTraining) or not runs_in_head(scheduler):
+    if not scheduler.changes_params or not runs_in_head(scheduler):
         return request.space
     search = as_search(request.tune.search_alg)
     if isinstance(search, Searcher) or "basic" not in search.to_spec():
         raise ValueError(
-            "PopulationBasedTraining changes the configurations of its trials itself, so that a "
-            "search algorithm would learn nothing; leave search_alg out"
+            f"{type(scheduler).__name__} changes the configurations of its trials itself, so that "
+            "a search algorithm would learn nothing; leave search_alg out"
         )
-    return space_with(request.space, scheduler.mutations)
+    return scheduler.complete_space(request.space)
 
 
 def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
@@ -394,9 +391,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
-            "checkpoint_at_milestones": isinstance(
-                as_scheduler(request.tune.scheduler), PopulationBasedTraining
-            ),
+            "checkpoint_at_milestones": as_scheduler(request.tune.scheduler).changes_params,
             "chdir": _wants_trial_dir(),
             "cwd": os.getcwd(),
             "kept_config": _kept_config(request, trainable),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Optional, Union
 
 from rt import _algorithms
-from rt._encode import encode_space, json_value
 from rt._missing import explain
 from rt._slips import check_min_or_max, number, refuse_class, suggests_arguments
-from rt._space import Domain, choice
+from rt._space import uniform
+from rt.tune._policies import bounds_of, check_population, mutations_of, read_policy, space_with
 
 
 class TrialScheduler:
@@ -29,10 +29,15 @@ class TrialScheduler:
     metric: Optional[str] = None
     mode: Optional[str] = None
     needs_metric = False  # It compares trials by a metric.
+    changes_params = False  # It changes the configurations of its trials.
 
     def to_spec(self) -> dict[str, Any]:
         """The `scheduler` of an experiment's specification."""
         return {"fifo": {}}
+
+    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """The search space, with what the scheduler adds to it."""
+        return space
 
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], **spec: Any
@@ -257,11 +262,14 @@ class PopulationBasedTraining(TrialScheduler):
     the newest checkpoint of a random trial in the highest, and a mutation of its configuration.
     hyperparam_mutations: for each parameter a list of its values in order, or a domain such as
     tune.uniform(0, 1); parameters that the search space lacks are drawn from it. Report a
-    checkpoint with the first row of each interval. Values stay in their domains. Raises ValueError
-    for invalid arguments, for custom_explore_fn and for synch.
+    checkpoint with the first row of each interval. Values stay in their domains. When the
+    population is larger than the cluster, trials take turns: they pause where they are compared.
+    synch: trials wait for each other at their milestones and are compared together. Raises
+    ValueError for invalid arguments and for custom_explore_fn.
     """
 
     needs_metric = True
+    changes_params = True
 
     def __init__(
         self,
@@ -286,21 +294,14 @@ class PopulationBasedTraining(TrialScheduler):
                 "values in hyperparam_mutations, or write a subclass of TrialScheduler, which runs "
                 "in the script"
             )
-        if synch:
-            raise ValueError(
-                "synch=True is not there: trials are compared as they come; leave synch out"
-            )
         if not hyperparam_mutations or not isinstance(hyperparam_mutations, dict):
             raise ValueError("hyperparam_mutations names the parameters that are mutated")
         pair = isinstance(perturbation_factors, (list, tuple)) and len(perturbation_factors) == 2
         if not pair:
             raise ValueError("perturbation_factors are two numbers, such as (1.2, 0.8)")
-        if not 0 <= number("quantile_fraction", quantile_fraction) <= 0.5:
-            raise ValueError("quantile_fraction must be between 0 and 0.5")
         if not 0 <= number("resample_probability", resample_probability) <= 1:
             raise ValueError("resample_probability must be between 0 and 1")
-        if number("perturbation_interval", perturbation_interval) <= 0:
-            raise ValueError("perturbation_interval must be above 0")
+        check_population(perturbation_interval, quantile_fraction)
         if number("burn_in_period", burn_in_period) < 0:
             raise ValueError("burn_in_period must be at least 0")
         if not require_attrs:
@@ -313,50 +314,99 @@ class PopulationBasedTraining(TrialScheduler):
             "time_attr": time_attr,
             "perturbation_interval": perturbation_interval,
             "burn_in_period": burn_in_period,
-            "hyperparam_mutations": _mutations(hyperparam_mutations),
+            "hyperparam_mutations": mutations_of(hyperparam_mutations),
             "quantile_fraction": quantile_fraction,
             "resample_probability": resample_probability,
             "increase_factor": number("perturbation_factors", increase),
             "decrease_factor": number("perturbation_factors", decrease),
+            "synch": bool(synch),
         }
 
     def to_spec(self) -> dict[str, Any]:
         """{"pbt": {...}}."""
         return {"pbt": self._arguments}
 
-
-def _mutations(given: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """The JSON form of hyperparam_mutations. Raises ValueError for what cannot be explored."""
-    found: dict[str, Any] = {}
-    for name, mutation in given.items():
-        where = f"hyperparam_mutations: {path}{name}"
-        if isinstance(mutation, (list, tuple)):
-            if not mutation:
-                raise ValueError(f"{where} has an empty list")
-            found[str(name)] = [json_value(value, (str(name),)) for value in mutation]
-        elif isinstance(mutation, Domain):
-            found[str(name)] = encode_space({"x": mutation})[0]["x"]
-        elif isinstance(mutation, dict) and "grid_search" not in mutation:
-            found[str(name)] = _mutations(mutation, f"{path}{name}/")
-        elif callable(mutation):
-            raise ValueError(f"{where} is a function; give a domain such as tune.uniform(0, 1)")
-        else:
-            raise ValueError(f"{where} must be a list of values or a domain, not {mutation!r}")
-    return found
+    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """The space, with the mutated parameters that it lacks."""
+        return space_with(space, self.mutations)
 
 
-def space_with(space: Optional[dict[str, Any]], mutations: dict[str, Any]) -> dict[str, Any]:
-    """The search space; what it lacks of the mutated parameters is drawn from their mutations."""
-    merged = dict(space or {})
-    for name, mutation in mutations.items():
-        if isinstance(mutation, dict):
-            inner = merged.get(name)
-            if inner is None or (isinstance(inner, dict) and "grid_search" not in inner):
-                merged[name] = space_with(inner, mutation)
-        elif name not in merged:
-            is_list = isinstance(mutation, (list, tuple))
-            merged[name] = choice(list(mutation)) if is_list else mutation
-    return merged
+@suggests_arguments
+class PB2(TrialScheduler):
+    """Population based bandits (Parker-Holder et al. 2020) in the head, with Ray's arguments.
+
+    As PopulationBasedTraining, but a model of the population's progress chooses the new
+    configuration. hyperparam_bounds: for each explored parameter its lower and upper bound, such as
+    {"lr": [1e-4, 1e-1]}; parameters that the search space lacks are drawn from them. Raises
+    ValueError for invalid arguments, custom_explore_fn and synch.
+    """
+
+    needs_metric = True
+    changes_params = True
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        perturbation_interval: float = 60.0,
+        hyperparam_bounds: Optional[dict[str, Any]] = None,
+        quantile_fraction: float = 0.25,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+        custom_explore_fn: Optional[Callable[[dict[str, Any]], dict[str, Any]]] = None,
+    ) -> None:
+        check_min_or_max(mode)
+        if custom_explore_fn is not None or synch or not require_attrs:
+            raise ValueError(
+                "custom_explore_fn, synch and require_attrs=False are not there: the head's model "
+                "chooses the values as trials come to their milestones; leave them out"
+            )
+        check_population(perturbation_interval, quantile_fraction)
+        self.metric, self.mode = metric, mode
+        bounds = bounds_of(hyperparam_bounds)
+        self.mutations = {name: uniform(low, high) for name, (low, high) in bounds.items()}
+        self._arguments = {
+            "time_attr": time_attr,
+            "perturbation_interval": perturbation_interval,
+            "quantile_fraction": quantile_fraction,
+            "hyperparam_bounds": {name: list(pair) for name, pair in bounds.items()},
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"pb2": {...}}."""
+        return {"pb2": self._arguments}
+
+    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """The space, with the explored parameters that it lacks."""
+        return space_with(space, self.mutations)
+
+
+@suggests_arguments
+class PopulationBasedTrainingReplay(TrialScheduler):
+    """Replays in one trial what population based training did to it, as in Ray.
+
+    policy_file: what `rt trial show TRIAL -o json` printed, or Ray's pbt_policy_<trial>.txt. The
+    trial starts with the configuration of its first ancestor, and takes the later ones at the
+    recorded iterations, from its own newest checkpoint: report one with each of these rows. Raises
+    ValueError for a file that is no policy.
+    """
+
+    changes_params = True
+
+    def __init__(self, policy_file: str) -> None:
+        self.policy_file = policy_file
+        self.config, self.policy = read_policy(policy_file)
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"pbt_replay": {...}}."""
+        changes = [{"time": time, "config": config} for time, config in self.policy]
+        return {"pbt_replay": {"policy": changes}}
+
+    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """The space, with the configuration from which the policy starts in place of its own."""
+        return {**(space or {}), **self.config}
 
 
 class HeadScheduler(TrialScheduler):
@@ -393,15 +443,15 @@ _CLASSES: dict[str, type[TrialScheduler]] = {
     "median_stopping": MedianStoppingRule,
     "median_stopping_rule": MedianStoppingRule,
     "medianstopping": MedianStoppingRule,
+    "pb2": PB2,
     "pbt": PopulationBasedTraining,
+    "pbt_replay": PopulationBasedTrainingReplay,
 }
 
 
 def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
-    """The scheduler of that name. Raises ValueError that lists the known names, and TypeError."""
-    if not isinstance(scheduler, str):
-        raise TypeError(f"a scheduler is created by its name, not by {scheduler!r}")
-    name = scheduler.lower()
+    """The scheduler of that name. Raises ValueError that lists the known names."""
+    name = str(scheduler).lower()
     if name in _CLASSES:
         return _CLASSES[name](**arguments)
     missing = explain(f"{__name__}.{name}")
@@ -436,6 +486,7 @@ def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
 
 
 __all__ = [
+    "PB2",
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
     "FIFOScheduler",
@@ -443,6 +494,7 @@ __all__ = [
     "HyperBandScheduler",
     "MedianStoppingRule",
     "PopulationBasedTraining",
+    "PopulationBasedTrainingReplay",
     "TrialScheduler",
     "create_scheduler",
 ]

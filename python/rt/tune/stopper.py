@@ -227,8 +227,8 @@ class CombinedStopper(Stopper):
 
 
 def parts(stop: Any) -> list[Stopper]:
-    """The individual stoppers of a Stopper or function; none for a dict or None."""
-    if stop is None or isinstance(stop, dict):
+    """The stoppers of a Stopper or function; none for a dict, an expression or None."""
+    if stop is None or isinstance(stop, (dict, str)):
         return []
     if isinstance(stop, CombinedStopper):
         return [part for stopper in stop.stoppers for part in parts(stopper)]
@@ -239,7 +239,10 @@ def parts(stop: Any) -> list[Stopper]:
         return [part for each in stop for part in parts(each)]
     if callable(stop):
         return [FunctionStopper(stop)]
-    raise ValueError("stop must be a dict {metric: threshold}, a Stopper or a function")
+    raise ValueError(
+        "stop must be a dict {metric: threshold}, an expression such as 'loss < 0.1', a Stopper "
+        "or a function"
+    )
 
 
 __all__ = [
