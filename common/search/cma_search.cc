@@ -48,7 +48,7 @@ absl::Status CheckCmaSpace(const Space& space) {
   if (!encoding.ok())
     return SpecError(SpecPathOf(encoding.status()), "cmaes does not search a grid",
                      "write choice, or use basic");
-  const size_t numeric = Mixture::NumericAxes(*encoding).size();
+  const size_t numeric = Mixture::SteadyNumericAxes(*encoding).size();
   if (numeric == 0 && !encoding->axes().empty())
     return SpecError("space", "cmaes needs a parameter that is a number with a range", "use tpe");
   if (numeric > kCmaAxesMax)

@@ -170,8 +170,9 @@ class ImprovementSearch {
     Box box;
     std::vector<double> x;
     for (const size_t k : numeric_) {
-      box.lower.push_back(task_.lower[k] / scales_[k]);
-      box.upper.push_back(task_.upper[k] / scales_[k]);
+      const bool exists = task_.encoding.Exists(k, start);
+      box.lower.push_back((exists ? task_.lower[k] : start[k]) / scales_[k]);
+      box.upper.push_back((exists ? task_.upper[k] : start[k]) / scales_[k]);
       x.push_back(start[k] / scales_[k]);
     }
     Minimise(loss, box, {.iterations = kSteps, .gradient_min = kSlopeMin}, x);
@@ -205,6 +206,7 @@ class ImprovementSearch {
       for (const uint64_t cell : OtherCells(axes_[k], best.point[k])) {
         Point point = best.point;
         point[k] = axes_[k].Centre(cell);
+        if (task_.encoding.HasConditions()) point = task_.encoding.Snap(std::move(point));
         if (task_.taken.Has(point)) continue;
         const double score = ScoreOf(point);
         if (score <= best.score) continue;

@@ -100,6 +100,7 @@ AlgorithmTable MakeTpeTable() {
                    .meaning = "Configurations, or parts of them, that the first trials take as "
                               "they are"}},
       .needs_metric = true,
+      .knows_outcomes = true,
       .check = CheckTpeOptions,
       .check_space = CheckTpeSpace};
   for (const TpeOption& option : kOptions) {

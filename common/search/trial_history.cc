@@ -8,7 +8,7 @@
 namespace rt {
 
 TrialHistory::TrialHistory(const ExperimentSpec& spec, uint64_t seed)
-    : encoding_(Encoding::Of(spec.space)), sign_(spec.mode == Mode::kMax ? -1 : 1) {
+    : encoding_(Encoding::Of(spec.space)), sign_(spec.mode == Mode::kMax ? -1 : 1), outcomes_(spec) {
   const size_t given = PointsOf(spec).size();
   for (uint64_t number = 0; number < given; ++number)
     given_.push_back(SobolConfiguration(spec, seed, number));
@@ -37,6 +37,8 @@ Observations TrialHistory::SeenIn(const std::vector<TrialResult>& results) const
       case TrialResult::Kind::kOpen: seen.in_flight.push_back({number, point}); break;
       case TrialResult::Kind::kValue:
         seen.finished.push_back({number, point, sign_ * result.value, result.ended_at});
+        if (outcomes_.Any() && !outcomes_.Observe(result.outcome, seen.finished.back()))
+          seen.finished.back().value = std::nan("");
         break;
       case TrialResult::Kind::kBad:
         seen.finished.push_back({number, point, std::nan(""), result.ended_at});
@@ -44,6 +46,7 @@ Observations TrialHistory::SeenIn(const std::vector<TrialResult>& results) const
       case TrialResult::Kind::kUnknown: break;
     }
   }
+  if (outcomes_.Any()) outcomes_.Order(seen.finished);
   return seen;
 }
 

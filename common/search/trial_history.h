@@ -12,6 +12,7 @@
 #include "common/search/encoding.h"
 #include "common/search/model.h"
 #include "common/search/observations.h"
+#include "common/search/outcomes.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
@@ -38,6 +39,7 @@ class TrialHistory {
  private:
   const absl::StatusOr<Encoding> encoding_;
   const double sign_;
+  const Outcomes outcomes_;
   std::vector<Json> given_;                   // By number.
   std::vector<std::optional<Point>> points_;  // By number.
 };

@@ -50,6 +50,8 @@ struct AlgorithmTable {
   std::vector<AlgorithmOption> options;
   std::vector<std::string> aliases = {};  // Other names that users may write.
   bool needs_metric = false;
+  // Of a search algorithm with a metric: it learns from several objectives and from constraints.
+  bool knows_outcomes = false;
   // Rules between options, which ranges do not express. `path` is that of the options.
   absl::Status (*check)(const Json& options, std::string_view path) = nullptr;
   // Of a search algorithm: what it cannot search is refused, with the path in the space.

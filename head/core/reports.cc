@@ -73,7 +73,11 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
   if (!spec.strict_metric) return std::nullopt;
   const bool waits = accepted.has_best || trial.reports + accepted.count < kLinesWithoutMetric;
   if (!spec.report_regex.empty() && waits) return std::nullopt;
-  return MetricProblem(view, spec.metric);
+  const std::vector<std::string> keys = spec.OutcomeKeys();
+  if (keys.empty()) return MetricProblem(view, spec.metric);
+  for (const std::string& key : keys)
+    if (std::optional<std::string> problem = MetricProblem(view, key)) return problem;
+  return std::nullopt;
 }
 
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
