@@ -48,6 +48,10 @@ inline constexpr size_t kVariablesMax = 1'000;
 inline constexpr size_t kObjectivesMax = 6;
 // Configurations that a search is given to begin with: people write some, scripts a few hundred.
 inline constexpr size_t kPointsMax = 10'000;
+// Earlier experiments that a search learns from, and the results of them that it is told: the best
+// and the newest, one half each, as many as the models look at. They are journalled with it.
+inline constexpr size_t kWarmStartMax = 16;
+inline constexpr size_t kWarmResultsMax = 1'000;
 // Rungs of one bracket: a factor barely above 1 would make them without end.
 inline constexpr size_t kRungsMax = 4'096;
 // Brackets of one search. Each begins a rung later than the one before.

@@ -2,6 +2,7 @@
 
 #include "common/base/status.h"
 #include "common/search/auto.h"
+#include "common/search/given_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
@@ -18,11 +19,7 @@ AlgorithmTable MakeAutoTable() {
           .name = "auto",
           .version = 1,
           .meaning = "Chooses among gp, cmaes and tpe by the space and the number of trials",
-          .options = {{.name = "points",
-                       .type = AlgorithmOption::Type::kPoints,
-                       .default_value = Json::MakeArray(),
-                       .meaning = "Configurations, or parts of them, that the first trials take as "
-                                  "they are"}},
+          .options = GivenOptions(),
           .needs_metric = true,
           .check_space = CheckAutoSpace};
 }

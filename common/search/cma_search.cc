@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/search/mixture.h"
+#include "common/search/given_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
@@ -67,22 +68,18 @@ AlgorithmTable MakeCmaTable() {
       .meaning =
           "Evolution strategy that adapts its covariance (CMA-ES), ranked with the help of "
           "a Gaussian process: for parameters that are numbers",
-      .options = {{.name = "points",
-                   .type = Type::kPoints,
-                   .default_value = Json::MakeArray(),
-                   .meaning = "Configurations, or parts of them, that the first trials take as "
-                              "they are"},
-                  {.name = "sigma0",
-                   .default_value = defaults.sigma,
-                   .meaning = "The standard deviation at the start, in units of the range of a "
-                              "parameter",
-                   .lower = 0,
-                   .upper = 1,
-                   .is_open = true}},
+      .options = GivenOptions(),
       .aliases = {"cma"},
       .needs_metric = true,
       .check = CheckCmaOptions,
       .check_space = CheckCmaSpace};
+  table.options.push_back(
+      {.name = "sigma0",
+       .default_value = defaults.sigma,
+       .meaning = "The standard deviation at the start, in units of the range of a parameter",
+       .lower = 0,
+       .upper = 1,
+       .is_open = true});
   for (const CmaCount& option : kCounts)
     table.options.push_back({.name = option.name,
                              .type = Type::kInteger,

@@ -23,6 +23,7 @@ struct FinishedTrial {
   // then, which all that compare by order can use.
   std::vector<double> values = {};
   double violation = 0;
+  std::vector<double> excesses = {};  // Of each constraint; not above 0 where it is kept.
 };
 
 struct FlyingTrial {

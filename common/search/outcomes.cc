@@ -30,10 +30,12 @@ bool Outcomes::Observe(const std::vector<double>& outcome, FinishedTrial& trial)
   trial.values.clear();
   for (size_t k = 0; k < signs_.size(); ++k) trial.values.push_back(signs_[k] * outcome[k]);
   trial.violation = 0;
+  trial.excesses.clear();
   for (size_t k = 0; k < constraints_.size(); ++k) {
     const StopRule& rule = constraints_[k];
     const double value = outcome[signs_.size() + k];
     const double excess = rule.at_most ? value - rule.threshold : rule.threshold - value;
+    trial.excesses.push_back(excess);
     if (excess > 0) trial.violation += excess;
   }
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/search/given_options.h"
 #include "common/search/sobol_search.h"
 
 namespace rt {
@@ -12,6 +13,29 @@ TrialHistory::TrialHistory(const ExperimentSpec& spec, uint64_t seed)
   const size_t given = PointsOf(spec).size();
   for (uint64_t number = 0; number < given; ++number)
     given_.push_back(SobolConfiguration(spec, seed, number));
+  const Json* evaluated = spec.search.options.Find(kEvaluatedOption);
+  if (encoding_.ok() && evaluated != nullptr && evaluated->is_array())
+    for (const Json& each : evaluated->array()) AddEvaluated(each);
+}
+
+// In the order in which they are given, before every trial.
+void TrialHistory::AddEvaluated(const Json& result) {
+  const Json *config = result.Find("config"), *value = result.Find("value");
+  if (config == nullptr || value == nullptr) return;
+  std::optional<Point> point = encoding_->Encode(*config);
+  if (!point.has_value()) return;
+  FinishedTrial trial{evaluated_.size(), *std::move(point), std::nan(""),
+                      INT64_MIN + static_cast<int64_t>(evaluated_.size())};
+  std::vector<double> values;
+  if (value->is_array())
+    for (const Json& each : value->array()) values.push_back(each.AsDouble());
+  else if (value->HasDouble()) values.push_back(value->AsDouble());
+  if (outcomes_.Any()) {
+    if (outcomes_.Observe(values, trial)) trial.value = 0;
+  } else if (values.size() == 1) {
+    trial.value = sign_ * values.front();
+  }
+  evaluated_.push_back(std::move(trial));
 }
 
 void TrialHistory::Add(const Json& params) {
@@ -28,11 +52,12 @@ std::optional<Json> TrialHistory::GivenTo(uint64_t number) const {
 }
 
 Observations TrialHistory::SeenIn(const std::vector<TrialResult>& results) const {
-  Observations seen;
-  for (uint64_t number = 0; number < results.size(); ++number) {
-    if (!points_[number].has_value()) continue;
-    const Point& point = *points_[number];
-    const TrialResult& result = results[number];
+  Observations seen{.finished = evaluated_};
+  for (uint64_t i = 0; i < results.size(); ++i) {
+    if (!points_[i].has_value()) continue;
+    const Point& point = *points_[i];
+    const TrialResult& result = results[i];
+    const uint64_t number = evaluated_.size() + i;
     switch (result.kind) {
       case TrialResult::Kind::kOpen: seen.in_flight.push_back({number, point}); break;
       case TrialResult::Kind::kValue:

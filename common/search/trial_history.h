@@ -37,10 +37,14 @@ class TrialHistory {
   absl::StatusOr<Json> ConfigurationAt(const Point& point) const;
 
  private:
+  void AddEvaluated(const Json& result);
+
   const absl::StatusOr<Encoding> encoding_;
   const double sign_;
   const Outcomes outcomes_;
   std::vector<Json> given_;                   // By number.
+  // What is known from elsewhere. It comes before the trials, whose numbers it moves up.
+  std::vector<FinishedTrial> evaluated_;
   std::vector<std::optional<Point>> points_;  // By number.
 };
 

@@ -148,6 +148,8 @@ struct Walk {
   // A value of a choice; what has no variables inside is what it is.
   absl::StatusOr<Json> VisitValue(size_t number, size_t place, const Json& value) {
     if (!value.is_object() && !value.is_array()) return value;
+    if (value.is_object() && value.object().size() == 1 && value.Find("constant") != nullptr)
+      return *value.Find("constant");
     const size_t known = space.variables.size();
     where.push_back(std::to_string(place));
     inside.push_back({number, {place}});

@@ -28,9 +28,12 @@ std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>
 
 TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
   using Kind = TrialResult::Kind;
+  const std::vector<double> outcome =
+      keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
+  const bool has_value = keys.empty() ? trial.has_best : !outcome.empty();
   const auto ended = [&](Kind kind) {
     TrialResult result{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
-    if (kind == Kind::kValue && !keys.empty()) result.outcome = OutcomeOf(trial, keys);
+    if (kind == Kind::kValue) result.outcome = outcome;
     return result;
   };
   switch (trial.end) {
@@ -40,8 +43,8 @@ TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
       const bool was_lost = !attempts.empty() && attempts.back().outcome == AttemptOutcome::kLost;
       return ended(was_lost ? Kind::kUnknown : Kind::kBad);
     }
-    case TrialEnd::kCompleted: return ended(trial.has_best ? Kind::kValue : Kind::kBad);
-    case TrialEnd::kStopped: return ended(trial.has_best ? Kind::kValue : Kind::kUnknown);
+    case TrialEnd::kCompleted: return ended(has_value ? Kind::kValue : Kind::kBad);
+    case TrialEnd::kStopped: return ended(has_value ? Kind::kValue : Kind::kUnknown);
   }
   return {};
 }

@@ -136,10 +136,11 @@ def whole(name: str, value: Any, least: Optional[int] = None) -> int:
     return found
 
 
-def check_min_or_max(mode: Optional[str]) -> None:
-    """Raises ValueError unless it is "min", "max" or None."""
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+def check_min_or_max(mode: Any) -> None:
+    """Raises ValueError unless it is "min", "max", a list of these, or None."""
+    for each in mode if isinstance(mode, list) else [mode]:
+        if each not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
 
 
 def number(name: str, value: Any, kind: str = "a number") -> Any:

@@ -98,13 +98,20 @@ TEST_CASE("outcomes: trials that keep the constraints come first, the others by 
 }
 
 TEST_CASE("outcomes: a search approaches the front, and keeps its constraint") {
+  const std::string search = GENERATE("tpe", "gp");
+  INFO(search);
   const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
       R"({"experiment":"e","command":["x"],"num_samples":80,
           "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},"z":{"uniform":[0,1]}},
           "metric":["a","b"],"mode":["min","max"],"constraints":{"c":{">=":0.2}},
-          "search":"tpe"})"));
+          "search":")" + search + "\"}"));
   AskTell asked(spec, 3);
-  std::vector<Values> early, late;
+  std::vector<Values> even, late;
+  Rng rng(3, 0);
+  for (int i = 0; i < 40; ++i) {
+    const double x = rng.Uniform(), off = rng.Uniform() + rng.Uniform();
+    if (x >= 0.2) even.push_back({x + off, 1 - x + off});
+  }
   int kept = 0;
   while (const auto trial = asked.Ask()) {
     const Json params = *Json::Parse(trial->params);
@@ -112,11 +119,59 @@ TEST_CASE("outcomes: a search approaches the front, and keeps its constraint") {
     TrialResult result{TrialResult::Kind::kValue};
     result.outcome = {x + off, -(1 - x + off), x};
     if (x >= 0.2 && trial->number >= 50) ++kept;
-    (trial->number < 40 ? early : late).push_back({x + off, 1 - x + off});
+    if (x >= 0.2 && trial->number >= 40) late.push_back({x + off, 1 - x + off});
     REQUIRE(asked.Tell(trial->number, result).ok());
   }
   CHECK(kept >= 25);
-  CHECK(Hypervolume(late, {2, 2}) > Hypervolume(early, {2, 2}));
+  CHECK(Hypervolume(late, {2, 2}) > 1.1 * Hypervolume(even, {2, 2}));
+}
+
+TEST_CASE("outcomes: one objective with a constraint that few configurations keep") {
+  const std::string search = GENERATE("tpe", "gp");
+  INFO(search);
+  const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
+      R"({"experiment":"e","command":["x"],"num_samples":60,
+          "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},"metric":"loss","mode":"min",
+          "constraints":{"size":{"<=":0.3}},"search":")" + search + "\"}"));
+  AskTell asked(spec, 8);
+  double best = HUGE_VAL;
+  while (const auto trial = asked.Ask()) {
+    CHECK(trial->fallback == "");
+    const Json params = *Json::Parse(trial->params);
+    const double x = params.GetDouble("x"), y = params.GetDouble("y");
+    TrialResult result{TrialResult::Kind::kValue};
+    result.outcome = {2 - x - y, x * x + y * y};  // The best: x = y = sqrt(0.15).
+    if (result.outcome[1] <= 0.3) best = std::min(best, result.outcome[0]);
+    REQUIRE(asked.Tell(trial->number, result).ok());
+  }
+  CHECK(best < 2 - 2 * std::sqrt(0.15) + 0.05);
+}
+
+TEST_CASE("evaluated: known results come before the first trial, and are not run") {
+  const std::string search = GENERATE("tpe", "gp", "cmaes", "auto");
+  INFO(search);
+  std::string known;
+  for (int i = 0; i < 40; ++i) {
+    const double x = i / 40.0, y = (i * 7 % 40) / 40.0;
+    known += std::string(i == 0 ? "" : ",") + R"({"config":{"x":)" + std::to_string(x) +
+             R"(,"y":)" + std::to_string(y) + R"(},"value":)" +
+             std::to_string((x - 0.3) * (x - 0.3) + (y - 0.6) * (y - 0.6)) + "}";
+  }
+  const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
+      R"({"experiment":"e","command":["x"],"num_samples":6,
+          "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},"metric":"loss","mode":"min",
+          "search":{")" + search + R"(":{"evaluated":[)" + known + "]}}}"));
+  const std::string normal = NormalText(spec);
+  CHECK(NormalText(ReadJournalledExperiment({"", normal, kSpecFormat}).spec) == normal);
+  AskTell asked(spec, 8);
+  int near = 0;
+  while (const auto trial = asked.Ask()) {
+    const Json params = *Json::Parse(trial->params);
+    const double x = params.GetDouble("x") - 0.3, y = params.GetDouble("y") - 0.6;
+    if (std::abs(x) < 0.25 && std::abs(y) < 0.25) ++near;
+    REQUIRE(asked.Tell(trial->number, {TrialResult::Kind::kValue, x * x + y * y}).ok());
+  }
+  CHECK(near >= 5);  // Even points: one in four or so.
 }
 
 TEST_CASE("objectives: what is written is checked, journalled and read back") {
@@ -150,4 +205,11 @@ TEST_CASE("objectives: what is written is checked, journalled and read back") {
   CHECK(OutcomeErrorOf(R"(,"metric":"a","mode":"min","constraints":{"c":3})") ==
         "constraints/c: must be {\"<=\": number} or {\">=\": number}");
   CHECK(OutcomeErrorOf(R"(,"constraints":{"c":{"<=":1}})") == "constraints: belong to a metric");
+  const auto with = [](const std::string& option) {
+    return OutcomeErrorOf(R"(,"metric":"m","mode":"min","search":{"tpe":{)" + option + "}}");
+  };
+  CHECK(with(R"("evaluated":[{"config":{"x":1},"value":null}],"warm_start":[3])") == "");
+  CHECK(with(R"("evaluated":[{"config":{"x":1}}])").starts_with("search/tpe/evaluated: each must"));
+  CHECK(with(R"("warm_start":[0])") ==
+        "search/tpe/warm_start: each must be the number of an experiment");
 }
