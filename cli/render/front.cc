@@ -5,8 +5,8 @@
 
 #include "cli/render/nouns.h"
 #include "cli/render/table.h"
-#include "common/search/pareto.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/pareto.h"
 
 namespace rt {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 std::optional<double> NumberOf(const Json& trial, const std::string& key) {
   const Json* metrics = trial.Find("metrics");
   if (metrics == nullptr || !metrics->is_object()) return std::nullopt;
-  const std::optional<double> value = RowValue(
-      {*metrics, trial.GetDouble("step"), metrics->GetDouble("time_total_s")}, key);
+  const std::optional<double> value =
+      RowValue({*metrics, trial.GetDouble("step"), metrics->GetDouble("time_total_s")}, key);
   return value.has_value() && std::isnan(*value) ? std::nullopt : value;
 }
 

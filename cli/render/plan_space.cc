@@ -84,9 +84,13 @@ void AddConstants(const Json& value, const std::string& path, std::map<std::stri
     return;
   }
   if (path.empty() || all.contains(path)) return;
-  all[path] = Json::MakeObject({{"name", path}, {"kind", "constant"}, {"lower", Json()},
-                                {"upper", Json()}, {"q", Json()},
-                                {"values", Json(Json::Array{value})}, {"if", Json()}});
+  all[path] = Json::MakeObject({{"name", path},
+                                {"kind", "constant"},
+                                {"lower", Json()},
+                                {"upper", Json()},
+                                {"q", Json()},
+                                {"values", Json(Json::Array{value})},
+                                {"if", Json()}});
 }
 
 std::string ValuesText(const Json& values) {

@@ -43,14 +43,11 @@ Drawn DrawPlaced(const Domain& domain, Rng& rng) {
       double value = domain.lower + (domain.upper - domain.lower) * rng.Uniform();
       return {Json(std::min(value, std::nextafter(domain.upper, domain.lower)))};
     }
-    case Kind::kQUniform:
-      return {Json(QuantumValue(UniformQuantum(domain, rng), domain.q))};
-    case Kind::kLogUniform:
-      return {Json(LogUniform(domain, rng))};
+    case Kind::kQUniform: return {Json(QuantumValue(UniformQuantum(domain, rng), domain.q))};
+    case Kind::kLogUniform: return {Json(LogUniform(domain, rng))};
     case Kind::kQLogUniform:
       return {Json(QuantumValue(Quantise(LogUniform(domain, rng), domain), domain.q))};
-    case Kind::kNormal:
-      return {Json(domain.lower + domain.upper * rng.Normal())};
+    case Kind::kNormal: return {Json(domain.lower + domain.upper * rng.Normal())};
     case Kind::kQNormal: {
       double value = domain.lower + domain.upper * rng.Normal();
       return {Json(QuantumValue(std::nearbyint(value / domain.q), domain.q))};
@@ -58,13 +55,11 @@ Drawn DrawPlaced(const Domain& domain, Rng& rng) {
     case Kind::kRandInt:
       return {Whole(domain.lower + static_cast<double>(rng.Below(
                                        static_cast<uint64_t>(domain.upper - domain.lower))))};
-    case Kind::kQRandInt:
-      return {Whole(UniformQuantum(domain, rng) * domain.q)};
+    case Kind::kQRandInt: return {Whole(UniformQuantum(domain, rng) * domain.q)};
     case Kind::kLogRandInt:
-      return {Whole(std::clamp(std::floor(LogUniform(domain, rng)), domain.lower,
-                               domain.upper - 1))};
-    case Kind::kQLogRandInt:
-      return {Whole(Quantise(LogUniform(domain, rng), domain) * domain.q)};
+      return {
+          Whole(std::clamp(std::floor(LogUniform(domain, rng)), domain.lower, domain.upper - 1))};
+    case Kind::kQLogRandInt: return {Whole(Quantise(LogUniform(domain, rng), domain) * domain.q)};
     case Kind::kChoice:
     case Kind::kGrid: {
       const size_t place = rng.Below(domain.values.size());

@@ -63,7 +63,8 @@ double OrderOf(const std::deque<std::pair<double, double>>& pairs) {
 }  // namespace
 
 CmaEs::CmaEs(const Encoding& encoding, uint64_t seed, const CmaOptions& options)
-    : encoding_(encoding), seed_(seed), options_(options), numeric_(Mixture::SteadyNumericAxes(encoding)),
+    : encoding_(encoding), seed_(seed), options_(options),
+      numeric_(Mixture::SteadyNumericAxes(encoding)),
       usual_population_(UsualPopulation(numeric_.size())), evolution_(numeric_.size()),
       surrogate_(numeric_.size()) {
   Forget();

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/status.h"
-#include "common/search/mixture.h"
 #include "common/search/given_options.h"
+#include "common/search/mixture.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {

@@ -276,9 +276,7 @@ std::vector<Drawn> Encoding::DrawnAt(const Point& point) const {
   return drawn;
 }
 
-Json Encoding::Decode(const Point& point) const {
-  return ConfigurationOf(space_, DrawnAt(point));
-}
+Json Encoding::Decode(const Point& point) const { return ConfigurationOf(space_, DrawnAt(point)); }
 
 std::optional<Point> Encoding::Encode(const Json& params) const {
   Point point;

@@ -8,10 +8,10 @@
 #include "common/base/rng.h"
 #include "common/search/elementary.h"
 #include "common/search/improvement_search.h"
-#include "common/search/pareto.h"
 #include "common/search/sobol.h"
 #include "common/search/taken.h"
 #include "common/search/value_model.h"
+#include "common/spec/pareto.h"
 
 namespace rt {
 namespace {
@@ -37,9 +37,8 @@ class OutcomeProposal {
       return a->value != b->value ? a->value < b->value : a->number < b->number;
     });
     if (trials_.size() > kHistoryMost) trials_.resize(kHistoryMost);
-    std::sort(trials_.begin(), trials_.end(), [](const FinishedTrial* a, const FinishedTrial* b) {
-      return a->number < b->number;
-    });
+    std::sort(trials_.begin(), trials_.end(),
+              [](const FinishedTrial* a, const FinishedTrial* b) { return a->number < b->number; });
   }
 
   bool HasModel() const { return trials_.size() >= kOutcomesMin; }
@@ -58,8 +57,7 @@ class OutcomeProposal {
     if (!FitConstraints(constraints)) return std::nullopt;
     double lowest = HUGE_VAL;
     for (size_t i = 0; i < trials_.size(); ++i)
-      if (trials_[i]->violation == 0)
-        lowest = std::min(lowest, conditioned->process.MeanAtData(i));
+      if (trials_[i]->violation == 0) lowest = std::min(lowest, conditioned->process.MeanAtData(i));
     GaussianProcess process = conditioned->process;
     if (!BelieveInFlight(process)) return Point{};
     const size_t axes = encoding_.axes().size();
@@ -171,11 +169,10 @@ class OutcomeProposal {
 }  // namespace
 
 std::optional<GpAnswer> SuggestGpOutcomes(const Encoding& encoding, const Observations& seen,
-                                          uint64_t seed, uint64_t number,
-                                          const GpOptions& options, const GiveUp& give_up) {
+                                          uint64_t seed, uint64_t number, const GpOptions& options,
+                                          const GiveUp& give_up) {
   const size_t axes = encoding.axes().size();
-  GpAnswer answer{.point = encoding.Snap(ScrambledSobol(seed, number, axes)),
-                  .from_model = false};
+  GpAnswer answer{.point = encoding.Snap(ScrambledSobol(seed, number, axes)), .from_model = false};
   const Taken taken(encoding, seen);
   OutcomeProposal proposal(encoding, seen, seed, number, give_up);
   const size_t startup =

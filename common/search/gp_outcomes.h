@@ -18,7 +18,7 @@ namespace rt {
 
 // The point of trial `number`, which `seen` does not hold. nullopt: given up.
 std::optional<GpAnswer> SuggestGpOutcomes(const Encoding& encoding, const Observations& seen,
-                                          uint64_t seed, uint64_t number,
-                                          const GpOptions& options, const GiveUp& give_up);
+                                          uint64_t seed, uint64_t number, const GpOptions& options,
+                                          const GiveUp& give_up);
 
 }  // namespace rt

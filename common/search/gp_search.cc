@@ -75,16 +75,16 @@ class GpModel final : public PointModel {
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
     std::optional<GpAnswer> answer =
-        has_outcomes_ ? SuggestGpOutcomes(trials().encoding(), seen, seed_, number, options_,
-                                          give_up)
-                      : optimizer_->Suggest(seen, number, give_up);
+        has_outcomes_
+            ? SuggestGpOutcomes(trials().encoding(), seen, seed_, number, options_, give_up)
+            : optimizer_->Suggest(seen, number, give_up);
     return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
   const GpOptions options_;
   const uint64_t seed_;
-  const bool has_outcomes_;  // Several objectives, or constraints.
+  const bool has_outcomes_;               // Several objectives, or constraints.
   std::optional<GpOptimizer> optimizer_;  // Empty: the space cannot be searched.
 };
 

@@ -1,6 +1,6 @@
-// The point of a space where the expected improvement is highest, and constraints are kept: many candidates, of which the
-// best few are improved along the gradient, and then cell by cell where axes have cells. Pure;
-// equal to the bit on every machine; any thread.
+// The point of a space where the expected improvement is highest, and constraints are kept: many
+// candidates, of which the best few are improved along the gradient, and then cell by cell where
+// axes have cells. Pure; equal to the bit on every machine; any thread.
 #pragma once
 
 #include <optional>

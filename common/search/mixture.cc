@@ -133,8 +133,7 @@ void Mixture::AddCategory(size_t axis, const std::vector<WeightedPoint>& points,
 void Mixture::AddConditional(size_t axis, const std::vector<WeightedPoint>& points,
                              const KernelRule& rule) {
   const Axis& of = encoding_->axes()[axis];
-  ConditionalColumn column{
-      axis, of.kind() == Axis::Kind::kCategories, {}, {}, {}, {}, {}};
+  ConditionalColumn column{axis, of.kind() == Axis::Kind::kCategories, {}, {}, {}, {}, {}};
   std::vector<WeightedPoint> having;
   double total = rule.uniform_weight, sum = 0;
   for (size_t i = 0; i < kernels_; ++i) {
@@ -144,8 +143,7 @@ void Mixture::AddConditional(size_t axis, const std::vector<WeightedPoint>& poin
     having.push_back(points[i]);
     total += points[i].weight;
   }
-  for (const WeightedPoint& at : having)
-    column.cumulative.push_back(sum += at.weight / total);
+  for (const WeightedPoint& at : having) column.cumulative.push_back(sum += at.weight / total);
   if (column.is_category) {
     const double count = static_cast<double>(of.count());
     const double each = rule.category_prior / static_cast<double>(having.size() + 1);
@@ -300,8 +298,8 @@ void Mixture::AddConditionalLogs(const Point& point, std::vector<double>& logs) 
     for (size_t i = 0; i < column.kernels.size(); ++i) {
       double& log = logs[column.kernels[i]];
       if (column.is_category) {
-        log += std::abs(x - column.centre[i]) < column.half_width ? column.log_own
-                                                                  : column.log_other;
+        log +=
+            std::abs(x - column.centre[i]) < column.half_width ? column.log_own : column.log_other;
       } else {
         const double z = (x - column.centre[i]) / column.width[i];
         log += column.log_scale[i] - 0.5 * z * z;

@@ -1,8 +1,8 @@
 // A Parzen estimator: a density on the unit cube that is a weighted sum of kernels, one around each
 // given point, and of a uniform kernel. A kernel is a product over the axes: a normal density that
 // is cut off at 0 and 1, or probabilities of categories. The densities of TPE are two of these.
-// A kernel whose point lacks an axis is uniform there, and an axis that a point lacks does not count
-// in the density at that point.
+// A kernel whose point lacks an axis is uniform there, and an axis that a point lacks does not
+// count in the density at that point.
 //
 // Pure; whoever suggests builds it for one answer and drops it; a mixture is not changed after
 // `Correlate`, and any thread may read it.
@@ -40,8 +40,8 @@ class Mixture {
           const KernelRule& rule);
 
   // Lets the kernels follow a correlation of the numeric axes: a symmetric matrix by rows, with
-  // ones on its diagonal, in the order of SteadyNumericAxes(). The kernels are not normalised for what
-  // lies outside the cube then. False, and nothing changes, when it is not positive definite.
+  // ones on its diagonal, in the order of SteadyNumericAxes(). The kernels are not normalised for
+  // what lies outside the cube then. False, and nothing changes, when it is not positive definite.
   bool Correlate(const std::vector<double>& correlation);
   static std::vector<size_t> NumericAxes(const Encoding& encoding);
   // Those of them that every configuration has.
@@ -73,7 +73,7 @@ class Mixture {
     bool is_category;
     std::vector<size_t> kernels;
     std::vector<double> cumulative;  // Their weights, normalised; the rest is the uniform kernel's.
-    std::vector<double> centre, width, log_scale;  // By these kernels.
+    std::vector<double> centre, width, log_scale;                // By these kernels.
     double half_width = 0, own = 0, log_own = 0, log_other = 0;  // Of a category.
   };
 

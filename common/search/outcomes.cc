@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/search/pareto.h"
+#include "common/spec/pareto.h"
 
 namespace rt {
 namespace {
@@ -64,8 +64,7 @@ void Outcomes::Order(std::vector<FinishedTrial>& trials) const {
                                                       : trials[a].number < trials[b].number;
   });
   for (size_t i = 0; i < broken.size(); ++i) {
-    const bool is_equal =
-        i > 0 && trials[broken[i]].violation == trials[broken[i - 1]].violation;
+    const bool is_equal = i > 0 && trials[broken[i]].violation == trials[broken[i - 1]].violation;
     trials[broken[i]].value = is_equal ? last : ++last;
   }
 }

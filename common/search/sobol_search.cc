@@ -21,9 +21,9 @@ std::vector<Drawn> RandomDraws(const Space& space, uint64_t seed, uint64_t numbe
 Json SobolConfiguration(const ExperimentSpec& spec, uint64_t seed, uint64_t number) {
   const absl::StatusOr<Encoding> encoding = Encoding::Of(spec.space);
   std::vector<Drawn> drawn =
-      encoding.ok() ? encoding->DrawnAt(
-                          encoding->Snap(ScrambledSobol(seed, number, encoding->axes().size())))
-                    : RandomDraws(spec.space, seed, number);
+      encoding.ok()
+          ? encoding->DrawnAt(encoding->Snap(ScrambledSobol(seed, number, encoding->axes().size())))
+          : RandomDraws(spec.space, seed, number);
   const Json::Array& points = PointsOf(spec);
   return CompletedBy(spec.space, std::move(drawn),
                      number < points.size() ? &points[number] : nullptr);

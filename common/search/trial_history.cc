@@ -9,7 +9,8 @@
 namespace rt {
 
 TrialHistory::TrialHistory(const ExperimentSpec& spec, uint64_t seed)
-    : encoding_(Encoding::Of(spec.space)), sign_(spec.mode == Mode::kMax ? -1 : 1), outcomes_(spec) {
+    : encoding_(Encoding::Of(spec.space)), sign_(spec.mode == Mode::kMax ? -1 : 1),
+      outcomes_(spec) {
   const size_t given = PointsOf(spec).size();
   for (uint64_t number = 0; number < given; ++number)
     given_.push_back(SobolConfiguration(spec, seed, number));
@@ -44,6 +45,11 @@ void TrialHistory::Add(const Json& params) {
 
 void TrialHistory::ForgetFrom(uint64_t number) {
   points_.erase(points_.begin() + static_cast<std::ptrdiff_t>(number), points_.end());
+  if (settled_.size() <= number) return;
+  const bool were_open =
+      std::all_of(settled_.begin() + static_cast<std::ptrdiff_t>(number), settled_.end(),
+                  [](const TrialResult& each) { return each.kind == TrialResult::Kind::kOpen; });
+  settled_.resize(were_open ? number : 0);  // The points of those that have ended may change.
 }
 
 std::optional<Json> TrialHistory::GivenTo(uint64_t number) const {
@@ -51,28 +57,38 @@ std::optional<Json> TrialHistory::GivenTo(uint64_t number) const {
   return given_[number];
 }
 
-Observations TrialHistory::SeenIn(const std::vector<TrialResult>& results) const {
-  Observations seen{.finished = evaluated_};
-  for (uint64_t i = 0; i < results.size(); ++i) {
-    if (!points_[i].has_value()) continue;
-    const Point& point = *points_[i];
-    const TrialResult& result = results[i];
-    const uint64_t number = evaluated_.size() + i;
-    switch (result.kind) {
-      case TrialResult::Kind::kOpen: seen.in_flight.push_back({number, point}); break;
-      case TrialResult::Kind::kValue:
-        seen.finished.push_back({number, point, sign_ * result.value, result.ended_at});
-        if (outcomes_.Any() && !outcomes_.Observe(result.outcome, seen.finished.back()))
-          seen.finished.back().value = std::nan("");
-        break;
-      case TrialResult::Kind::kBad:
-        seen.finished.push_back({number, point, std::nan(""), result.ended_at});
-        break;
-      case TrialResult::Kind::kUnknown: break;
-    }
+const Observations& TrialHistory::SeenIn(const std::vector<TrialResult>& results) {
+  const auto is_settled_otherwise = [&](size_t i) {
+    return settled_[i].kind != TrialResult::Kind::kOpen &&
+           !(i < results.size() && settled_[i] == results[i]);
+  };
+  for (size_t i = 0; i < settled_.size(); ++i) {
+    if (!is_settled_otherwise(i)) continue;
+    settled_.clear();
+    break;
   }
-  if (outcomes_.Any()) outcomes_.Order(seen.finished);
-  return seen;
+  if (settled_.empty()) seen_.finished = evaluated_;
+  settled_.resize(results.size());
+  seen_.in_flight.clear();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TrialResult& result = results[i];
+    if (settled_[i].kind != TrialResult::Kind::kOpen || !points_[i].has_value()) continue;
+    const Point& point = *points_[i];
+    const uint64_t number = evaluated_.size() + i;
+    if (result.kind == TrialResult::Kind::kOpen) {
+      seen_.in_flight.push_back({number, point});
+      continue;
+    }
+    settled_[i] = result;
+    if (result.kind == TrialResult::Kind::kUnknown) continue;
+    FinishedTrial& trial = seen_.finished.emplace_back();
+    trial = {number, point, std::nan(""), result.ended_at};
+    if (result.kind == TrialResult::Kind::kBad) continue;
+    if (!outcomes_.Any() || outcomes_.Observe(result.outcome, trial))
+      trial.value = sign_ * result.value;
+  }
+  if (outcomes_.Any()) outcomes_.Order(seen_.finished);
+  return seen_;
 }
 
 absl::StatusOr<Json> TrialHistory::ConfigurationAt(const Point& point) const {

@@ -32,7 +32,8 @@ class TrialHistory {
   std::optional<Json> GivenTo(uint64_t number) const;
   // `results` has an entry for each trial that was added. Values are negated where the mode is max;
   // trials whose end says nothing are left out.
-  Observations SeenIn(const std::vector<TrialResult>& results) const;
+  // Valid until the next call of a function that is not const; costs what is new.
+  const Observations& SeenIn(const std::vector<TrialResult>& results);
   // The configuration at a point; an error when a coordinate is not finite.
   absl::StatusOr<Json> ConfigurationAt(const Point& point) const;
 
@@ -46,6 +47,10 @@ class TrialHistory {
   // What is known from elsewhere. It comes before the trials, whose numbers it moves up.
   std::vector<FinishedTrial> evaluated_;
   std::vector<std::optional<Point>> points_;  // By number.
+  // What SeenIn returned, and the results by number of which its finished trials are made. Those of
+  // other trials are open.
+  Observations seen_;
+  std::vector<TrialResult> settled_;
 };
 
 }  // namespace rt

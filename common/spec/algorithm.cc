@@ -62,9 +62,8 @@ std::string PointsProblem(const Json& value) {
 
 bool IsResult(const Json& value) {
   if (value.is_array())
-    return !value.array().empty() &&
-           std::all_of(value.array().begin(), value.array().end(),
-                       [](const Json& each) { return each.HasDouble(); });
+    return !value.array().empty() && std::all_of(value.array().begin(), value.array().end(),
+                                                 [](const Json& each) { return each.HasDouble(); });
   return value.is_null() || value.HasDouble();
 }
 

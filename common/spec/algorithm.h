@@ -26,11 +26,11 @@ struct AlgorithmOption {
     kNumber,
     kInteger,
     kFlag,
-    kMetricName,  // The name of a value that rows report.
-    kPoints,      // Configurations that the first samples take as they are; it is called "points".
-    kEvaluated,   // [{"config", "value"}]: what is known before the search begins.
-    kExperiments, // Numbers of earlier experiments; the head replaces them by their results.
-    kMutations,   // For each parameter, or map of parameters, its values in order or its domain.
+    kMetricName,   // The name of a value that rows report.
+    kPoints,       // Configurations that the first samples take as they are; it is called "points".
+    kEvaluated,    // [{"config", "value"}]: what is known before the search begins.
+    kExperiments,  // Numbers of earlier experiments; the head replaces them by their results.
+    kMutations,    // For each parameter, or map of parameters, its values in order or its domain.
   };
   std::string name;
   Type type = Type::kNumber;

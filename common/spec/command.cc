@@ -65,8 +65,7 @@ absl::Status TooLongCommand() {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
-                                                           const Json& params,
-                                                           const Space& space) {
+                                                           const Json& params, const Space& space) {
   ParameterTexts texts(params, space);
   std::vector<std::string> argv;
   size_t left = limits::kArgvBytesMax;

@@ -79,9 +79,9 @@ absl::StatusOr<Condition> OfNumber(const PendingCondition& pending, const Domain
     return SpecError(pending.where, "must be a number, or bounds such as {\">=\": 2}");
   const bool is_normal = domain.kind == Kind::kNormal || domain.kind == Kind::kQNormal;
   if (!is_normal && (bounds->at_least > domain.upper || bounds->at_most < domain.lower))
-    return SpecError(pending.where, "'" + Excerpt(pending.name) + "' never lies there",
-                     "its range is from " + Json(domain.lower).Dump() + " to " +
-                         Json(domain.upper).Dump());
+    return SpecError(
+        pending.where, "'" + Excerpt(pending.name) + "' never lies there",
+        "its range is from " + Json(domain.lower).Dump() + " to " + Json(domain.upper).Dump());
   return *bounds;
 }
 
@@ -97,7 +97,7 @@ absl::StatusOr<Condition> Resolve(const PendingCondition& pending, const Space& 
     const bool is_constant = FindFlat(space.skeleton, pending.name) != nullptr;
     return SpecError(pending.where,
                      "no parameter that varies is called '" + Excerpt(pending.name) + "'",
-                     is_constant       ? "it is a constant: leave the condition out"
+                     is_constant    ? "it is a constant: leave the condition out"
                      : hint.empty() ? "the space has: " + Excerpt(Join(names, ", "))
                                     : hint);
   }
@@ -106,8 +106,8 @@ absl::StatusOr<Condition> Resolve(const PendingCondition& pending, const Space& 
                      "several values of a choice have a parameter '" + Excerpt(pending.name) + "'",
                      "give them different names");
   const Domain& domain = space.variables[found.front()].domain;
-  RT_ASSIGN_OR_RETURN(Condition condition, IsListed(domain) ? OfListed(pending, domain)
-                                                            : OfNumber(pending, domain));
+  RT_ASSIGN_OR_RETURN(Condition condition,
+                      IsListed(domain) ? OfListed(pending, domain) : OfNumber(pending, domain));
   condition.variable = found.front();
   return condition;
 }
@@ -224,9 +224,8 @@ Json ConfigurationOf(const Space& space, const std::vector<Drawn>& drawn) {
   for (const OptionalMember& member : space.optional)
     if (Hold(member.inside, drawn) && !Hold(member.conditions, drawn)) absent.push_back(&member);
   // The last first, so that the places of the others stay.
-  std::sort(absent.begin(), absent.end(), [](const OptionalMember* a, const OptionalMember* b) {
-    return b->at < a->at;
-  });
+  std::sort(absent.begin(), absent.end(),
+            [](const OptionalMember* a, const OptionalMember* b) { return b->at < a->at; });
   for (const OptionalMember* member : absent) {
     Json* place = &params;
     for (size_t i = 0; i + 1 < member->at.size(); ++i)
@@ -273,10 +272,9 @@ bool Fits(const Space& space, const Condition& choice, const Json& form, const J
     const auto& [key, inner] = form.object()[i];
     at.push_back(i);
     const Json* found = value.Find(key);
-    const bool may_be_absent =
-        std::any_of(space.optional.begin(), space.optional.end(), [&](const OptionalMember& each) {
-          return each.at == at && is_of_value(each.inside);
-        });
+    const bool may_be_absent = std::any_of(
+        space.optional.begin(), space.optional.end(),
+        [&](const OptionalMember& each) { return each.at == at && is_of_value(each.inside); });
     const bool fits = found == nullptr ? may_be_absent : Fits(space, choice, inner, *found, at);
     at.pop_back();
     if (!fits) return false;

@@ -188,11 +188,10 @@ bool VariableFrom(const Json& json, const Space& space, Warnings& warnings, Vari
                                   [&](const auto& item) { return item.second == kind; });
   if (known != names.end()) variable.domain.kind = known->first;
   const bool lists = variable.domain.kind == Kind::kChoice || variable.domain.kind == Kind::kGrid;
-  const bool works =
-      known != names.end() &&
-      ConditionsFrom(reader, "conditions", space, warnings, variable.conditions) &&
-      Locate(space, variable.path, variable.conditions, variable.at) &&
-      !(lists && variable.domain.values.empty());
+  const bool works = known != names.end() &&
+                     ConditionsFrom(reader, "conditions", space, warnings, variable.conditions) &&
+                     Locate(space, variable.path, variable.conditions, variable.at) &&
+                     !(lists && variable.domain.values.empty());
   if (!works) reader.Warn("", "has a domain that this release cannot draw from");
   return works;
 }

@@ -78,8 +78,7 @@ Json ToNormal(const Space& space) {
     if (!variable.conditions.empty())
       variables.array().back().Set("conditions", ToNormal(variable.conditions));
   }
-  Json json =
-      Json::MakeObject({{"skeleton", space.skeleton}, {"variables", std::move(variables)}});
+  Json json = Json::MakeObject({{"skeleton", space.skeleton}, {"variables", std::move(variables)}});
   // Left out where it says nothing: releases before it do not know it.
   if (space.optional.empty()) return json;
   Json optional = Json::MakeArray();
@@ -146,42 +145,41 @@ std::string NormalText(const ExperimentSpec& spec) {
   Json inputs = Json::MakeArray();
   for (const InputFile& input : spec.inputs)
     inputs.Append(Json::MakeObject({{"manifest", input.manifest}, {"env", input.env}}));
-  Json json =
-      Json::MakeObject({{"name", spec.name},
-                           {"trainable", spec.trainable},
-                           {"command", TextsOf(spec.command)},
-                           {"space", ToNormal(spec.space)},
-                           {"num_samples", spec.num_samples},
-                           {"search", ToNormal(spec.search)},
-                           {"metric", spec.metric},
-                           {"mode", NameOf(spec.mode)},
-                           {"strict_metric", spec.strict_metric},
-                           {"scheduler", ToNormal(spec.scheduler)},
-                           {"stop", ToNormal(spec.stop)},
-                           {"resources", ToNormal(spec.resources)},
-                           {"max_concurrent", spec.max_concurrent},
-                           {"limit_cpu", spec.limit_cpu},
-                           {"short_trials", spec.short_trials},
-                           {"priority", spec.priority},
-                           {"max_failures", spec.max_failures},
-                           {"fail_fast", spec.fail_fast},
-                           {"retry", ToNormal(spec.retry)},
-                           {"breaker", Json::MakeObject({{"trials", spec.breaker.trials},
-                                                         {"within_ms", spec.breaker.within}})},
-                           {"watchdog", Json::MakeObject({{"factor", spec.watchdog.factor},
-                                                          {"min_ms", spec.watchdog.min},
-                                                          {"restarts", spec.watchdog.restarts},
-                                                          {"dump", spec.watchdog.dump}})},
-                           {"time_budget_ms", spec.time_budget},
-                           {"seed", spec.seed ? Json(*spec.seed) : Json()},
-                           {"env", MapOf(spec.env)},
-                           {"results_dir", spec.results_dir},
-                           {"report_regex", spec.report_regex},
-                           {"checkpoints", ToNormal(spec.checkpoints)},
-                           {"driver", ToNormal(spec.driver)},
-                           {"bundle", spec.bundle},
-                           {"inputs", std::move(inputs)},
-                           {"cwd", spec.cwd}});
+  Json json = Json::MakeObject({{"name", spec.name},
+                                {"trainable", spec.trainable},
+                                {"command", TextsOf(spec.command)},
+                                {"space", ToNormal(spec.space)},
+                                {"num_samples", spec.num_samples},
+                                {"search", ToNormal(spec.search)},
+                                {"metric", spec.metric},
+                                {"mode", NameOf(spec.mode)},
+                                {"strict_metric", spec.strict_metric},
+                                {"scheduler", ToNormal(spec.scheduler)},
+                                {"stop", ToNormal(spec.stop)},
+                                {"resources", ToNormal(spec.resources)},
+                                {"max_concurrent", spec.max_concurrent},
+                                {"limit_cpu", spec.limit_cpu},
+                                {"short_trials", spec.short_trials},
+                                {"priority", spec.priority},
+                                {"max_failures", spec.max_failures},
+                                {"fail_fast", spec.fail_fast},
+                                {"retry", ToNormal(spec.retry)},
+                                {"breaker", Json::MakeObject({{"trials", spec.breaker.trials},
+                                                              {"within_ms", spec.breaker.within}})},
+                                {"watchdog", Json::MakeObject({{"factor", spec.watchdog.factor},
+                                                               {"min_ms", spec.watchdog.min},
+                                                               {"restarts", spec.watchdog.restarts},
+                                                               {"dump", spec.watchdog.dump}})},
+                                {"time_budget_ms", spec.time_budget},
+                                {"seed", spec.seed ? Json(*spec.seed) : Json()},
+                                {"env", MapOf(spec.env)},
+                                {"results_dir", spec.results_dir},
+                                {"report_regex", spec.report_regex},
+                                {"checkpoints", ToNormal(spec.checkpoints)},
+                                {"driver", ToNormal(spec.driver)},
+                                {"bundle", spec.bundle},
+                                {"inputs", std::move(inputs)},
+                                {"cwd", spec.cwd}});
   // Left out where they say nothing: releases before them do not know them.
   if (!spec.objectives.empty()) {
     Json objectives = Json::MakeArray();

@@ -21,8 +21,7 @@ absl::Status ReadOneMode(const Json& value, const std::string& path, Mode& out) 
 absl::Status ReadName(const Json& value, const std::string& path, std::string& out) {
   if (!value.is_string()) return SpecError(path, "must be text, or a list of texts");
   if (value.AsString().size() > limits::kNameBytesMax)
-    return SpecError(path,
-                     "is longer than " + std::to_string(limits::kNameBytesMax) + " bytes");
+    return SpecError(path, "is longer than " + std::to_string(limits::kNameBytesMax) + " bytes");
   if (!IsValidUtf8(value.AsString()) || value.AsString().find('\0') != std::string::npos)
     return SpecError(path, "must be valid UTF-8 without NUL");
   out = value.AsString();
@@ -46,12 +45,13 @@ absl::Status ReadSeveral(const Json::Array& metrics, const Json* mode, Experimen
   if (mode != nullptr && !mode->is_null() && !mode->is_array())
     return SpecError("mode", "must be a list with 'max' or 'min' for each metric");
   if (mode != nullptr && mode->is_array() && mode->array().size() != metrics.size())
-    return SpecError("mode", std::to_string(metrics.size()) + " metrics have " +
-                                 std::to_string(mode->array().size()) + " modes",
+    return SpecError("mode",
+                     std::to_string(metrics.size()) + " metrics have " +
+                         std::to_string(mode->array().size()) + " modes",
                      "give a mode for each metric");
   for (size_t i = 0; mode != nullptr && mode->is_array() && i < metrics.size(); ++i)
-    RT_RETURN_IF_ERROR(ReadOneMode(mode->array()[i], "mode/" + std::to_string(i),
-                                   spec.objectives[i].mode));
+    RT_RETURN_IF_ERROR(
+        ReadOneMode(mode->array()[i], "mode/" + std::to_string(i), spec.objectives[i].mode));
   spec.metric = spec.objectives.front().metric;
   spec.mode = spec.objectives.front().mode;
   if (spec.objectives.size() == 1) spec.objectives.clear();
@@ -86,8 +86,7 @@ absl::Status ReadObjectives(const Json& json, ExperimentSpec& spec) {
   const Json* metric = json.Find("metric");
   const Json* mode = json.Find("mode");
   RT_RETURN_IF_ERROR(ReadConstraints(json, spec));
-  if (metric != nullptr && metric->is_array())
-    return ReadSeveral(metric->array(), mode, spec);
+  if (metric != nullptr && metric->is_array()) return ReadSeveral(metric->array(), mode, spec);
   if (metric != nullptr && !metric->is_null())
     RT_RETURN_IF_ERROR(ReadName(*metric, "metric", spec.metric));
   if (!spec.constraints.empty() && spec.metric.empty())

@@ -95,12 +95,13 @@ absl::StatusOr<Domain> ParseDomain(const Primitive& primitive, const std::string
   return domain;
 }
 
-// Collects the variables. Where they depend on others, `pending` says on which, until all are known.
+// Collects the variables. Where they depend on others, `pending` says on which, until all are
+// known.
 struct Walk {
   Space space;
   std::vector<PathStep> path;
   std::vector<size_t> at;
-  std::vector<std::string> where;  // The place in the text, for errors.
+  std::vector<std::string> where;            // The place in the text, for errors.
   std::vector<PendingCondition> conditions;  // Of the maps that the walk is inside of.
   std::vector<Condition> inside;             // The choices, by the places of their values.
   std::vector<std::vector<PendingCondition>> pending, pending_optional;

@@ -69,7 +69,9 @@ def main() -> None:
             mode="min",
             num_samples=args.samples,
             search_alg=tune.search.TPESearch(),
-            scheduler=tune.schedulers.ASHAScheduler(max_t=ROUNDS, grace_period=3, reduction_factor=3),
+            scheduler=tune.schedulers.ASHAScheduler(
+                max_t=ROUNDS, grace_period=3, reduction_factor=3
+            ),
         ),
     )
     results = tuner.fit()
@@ -78,7 +80,8 @@ def main() -> None:
     print(f"best log loss: {best.metrics['logloss']:.4f}, error: {best.metrics['error']:.4f}")
     trained = sum(result.metrics.get("training_iteration", 0) for result in results)
     whole = ROUNDS * len(results)
-    print(f"early stopping: {trained} of {whole} rounds were trained, {1 - trained / whole:.0%} saved")
+    saved = 1 - trained / whole
+    print(f"early stopping: {trained} of {whole} rounds were trained, {saved:.0%} saved")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ namespace {
 std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>& keys) {
   const absl::StatusOr<Json> metrics = Json::Parse(trial.last.metrics);
   const Json empty = Json::MakeObject();
-  const RowView row{metrics.ok() ? *metrics : empty, trial.last.iteration,
-                    trial.last.time_total_s};
+  const RowView row{metrics.ok() ? *metrics : empty, trial.last.iteration, trial.last.time_total_s};
   std::vector<double> outcome;
   for (const std::string& key : keys) {
     const std::optional<double> value = RowValue(row, key);
@@ -28,8 +27,7 @@ std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>
 
 TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
   using Kind = TrialResult::Kind;
-  const std::vector<double> outcome =
-      keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
+  const std::vector<double> outcome = keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
   const bool has_value = keys.empty() ? trial.has_best : !outcome.empty();
   const auto ended = [&](Kind kind) {
     TrialResult result{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
@@ -155,8 +153,7 @@ std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
                 .observed_through = core.world.state.seq,
                 .from = static_cast<uint32_t>(experiment.trials.size()),
                 .count = static_cast<uint32_t>(wanted),
-                .results = ResultsOf(experiment,
-                                     core.world.index.experiments.at(id).spec),
+                .results = ResultsOf(experiment, core.world.index.experiments.at(id).spec),
                 .params_from = place.known,
                 .seed = experiment.seed};
     for (uint32_t number = place.known; number < job.from; ++number)

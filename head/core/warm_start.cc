@@ -88,8 +88,7 @@ absl::Status AddWarmStart(const World& world, ExperimentSpec& spec) {
   for (KnownResult& each : known) {
     const absl::StatusOr<Json> config = Json::Parse(each.trial->params);
     if (!config.ok() || !config->is_object()) continue;
-    evaluated.Append(
-        Json::MakeObject({{"config", *config}, {"value", std::move(each.value)}}));
+    evaluated.Append(Json::MakeObject({{"config", *config}, {"value", std::move(each.value)}}));
   }
   spec.search.options.Set(kEvaluatedOption, std::move(evaluated));
   spec.search.options.Set(kWarmStartOption, Json::MakeArray());

@@ -149,7 +149,9 @@ class Optuna:
         pass
 
 
-def run(make: Callable[..., Any], name: str, case: Case, seed: int) -> tuple[dict[int, float], float]:
+def run(
+    make: Callable[..., Any], name: str, case: Case, seed: int
+) -> tuple[dict[int, float], float]:
     """The regret at each mark, or the hypervolume, and the seconds that the search took."""
     problem = case.problems[name]
     if case.shift:

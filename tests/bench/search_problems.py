@@ -1,8 +1,8 @@
 """Problems of search_peers.py: a space, and what a configuration is worth (less is better).
 
-The functions are those of tests/bench/search/functions.cc, Zitzler et al., "Comparison of multiobjective
-evolutionary algorithms", 2000 (ZDT), and Deb et al., "Scalable test problems for evolutionary
-multiobjective optimization", 2005 (DTLZ2).
+The functions are those of tests/bench/search/functions.cc, Zitzler et al., "Comparison of
+multiobjective evolutionary algorithms", 2000 (ZDT), and Deb et al., "Scalable test problems for
+evolutionary multiobjective optimization", 2005 (DTLZ2).
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ _KINDS = Choice(("a", "b", "c", "d", "e"))
 _SIGNS = {"a": 0.0, "b": 0.4, "c": 0.8, "d": 1.5, "e": 3.0}
 
 
-def _mixed(function: Callable[[list[float]], float], reals: int, wholes: int, kinds: int) -> Problem:
+def _mixed(
+    function: Callable[[list[float]], float], reals: int, wholes: int, kinds: int
+) -> Problem:
     space: dict[str, Any] = {f"x{i}": Real(-5, 5) for i in range(reals)}
     space.update({f"n{i}": Whole(-8, 8) for i in range(wholes)})
     space.update({f"k{i}": _KINDS for i in range(kinds)})
@@ -176,7 +178,9 @@ MIXED = {
 }
 
 
-def _branches(functions: dict[str, Callable[[list[float]], float]], own: int, offset: float) -> Problem:
+def _branches(
+    functions: dict[str, Callable[[list[float]], float]], own: int, offset: float
+) -> Problem:
     """Each value of `kind` has parameters of its own; `s` is there for all."""
     names = tuple(functions)
     space: dict[str, Any] = {"kind": Choice(names), "s": Real(-5, 5)}

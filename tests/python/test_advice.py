@@ -388,7 +388,8 @@ def test_the_head_draws_what_is_inside_the_values_of_a_choice() -> None:
     encoded, table = encode_space(space)
     assert encoded == {
         "net": {"choice": [
-            {"kind": "mlp", "lr": {"uniform": [0, 1]}, "act": {"choice": ["<built-in function abs>"]}},
+            {"kind": "mlp", "lr": {"uniform": [0, 1]},
+             "act": {"choice": ["<built-in function abs>"]}},
             {"constant": {"kind": "none", "if": {"x": 1}}}, {"randint": [1, 3]}, "none"]},
         "adam": {"if": {"net": "none"}, "beta": {"uniform": [0, 1]}},
         "raw": {"constant": {"if": {"a": 1}, "b": 2}},

@@ -42,8 +42,8 @@ void Auditor::CheckShape(const Json& space, const Json& params) const {
     wanted += exists ? 1 : 0;
     const Json* choice = domain.Find("choice");
     if (value == nullptr || choice == nullptr) continue;
-    const bool is_one = std::any_of(
-        choice->array().begin(), choice->array().end(), [&](const Json& each) {
+    const bool is_one =
+        std::any_of(choice->array().begin(), choice->array().end(), [&](const Json& each) {
           if (!each.is_object() || !value->is_object()) return each == *value;
           return each.object().size() == value->object().size() &&
                  each.object().front().first == value->object().front().first;

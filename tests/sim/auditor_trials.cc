@@ -297,8 +297,8 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
 }
 
 // The best of the rows that count: those that a restart superseded do not.
-void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial,
-                        bool maximise, double loss_max) const {
+void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
+                        double loss_max) const {
   const KeptRow* best = nullptr;
   for (const KeptRow& row : trial.kept) {
     if (!row.loss || std::isnan(*row.loss) || *row.loss > loss_max) continue;

@@ -116,12 +116,11 @@ std::string Simulation::WithOtherSearch(std::string text) const {
   text.replace(at, tpe.size(), models[drawn]);
   const bool is_conditional = Rng(seed_, kSearchStream + 1).Below(2) == 0;
   text.replace(text.find(space), space.size(),
-               is_conditional
-                   ? R"({"lr":{"uniform":[0,1]},"kind":{"choice":["a","b","c"]},)"
-                     R"("n":{"randint":[0,6],"if":{"kind":["a","b"]}},)"
-                     R"("net":{"choice":[{"w":{"uniform":[0,1]}},"none"]}})"
-                   : R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},)"
-                     R"("kind":{"choice":["a","b","c"]}})");
+               is_conditional ? R"({"lr":{"uniform":[0,1]},"kind":{"choice":["a","b","c"]},)"
+                                R"("n":{"randint":[0,6],"if":{"kind":["a","b"]}},)"
+                                R"("net":{"choice":[{"w":{"uniform":[0,1]}},"none"]}})"
+                              : R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},)"
+                                R"("kind":{"choice":["a","b","c"]}})");
   return drawn == 1 ? WithOutcomes(std::move(text)) : text;
 }
 

@@ -67,8 +67,10 @@ TEST_CASE("front: the trials that no other one beats, by the first objective") {
   CHECK_FALSE(FrontTrials::Of(*Json::Parse(R"({"objectives":null,"constraints":null})")));
   const auto add = [&](int number, const char* state, const char* metrics) {
     const Json params = Json::MakeObject({{"lr", number}, {"width", 64}});
-    front->Add(Json::MakeObject({{"id", "1/" + std::to_string(number)}, {"state", state},
-                                 {"step", 3}, {"params", params},
+    front->Add(Json::MakeObject({{"id", "1/" + std::to_string(number)},
+                                 {"state", state},
+                                 {"step", 3},
+                                 {"params", params},
                                  {"metrics", *Json::Parse(metrics)}}));
   };
   CHECK(front->Render().empty());

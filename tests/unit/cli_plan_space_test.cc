@@ -49,9 +49,9 @@ TEST_CASE("plan: conditions are shown in words, and parameters of one name apart
   std::vector<std::string> conditions;
   for (const Json& parameter : space.array())
     conditions.push_back(parameter.GetString("name") + ": " + parameter.GetString("if"));
-  CHECK(conditions == std::vector<std::string>{
-                          "kind: ", "momentum: kind is sgd, n is at least 2", "n: ", "net: ",
-                          "net/width: net is value 1", "net/width: net is value 2"});
+  CHECK(conditions == std::vector<std::string>{"kind: ", "momentum: kind is sgd, n is at least 2",
+                                               "n: ", "net: ", "net/width: net is value 1",
+                                               "net/width: net is value 2"});
   std::string text = TextOfSpace(Json::MakeObject({{"space", space}, {"notes", Json()}}));
   CHECK(Has(text, "VALUES"));
   CHECK(Has(text, "IF\n"));

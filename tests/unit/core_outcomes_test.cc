@@ -79,10 +79,13 @@ TEST_CASE("conditions: a trial's command has the arguments that its configuratio
   Story story;
   const Outcome created = story.Do(input::CreateExperiment{
       .spec = R"({"experiment":"e","command":["x","--m=${momentum}","--b=${adam/beta}"],
-          "space":{"kind":{"choice":["sgd","adam"]},"momentum":{"uniform":[0,1],"if":{"kind":"sgd"}},
+          "space":{"kind":{"choice":["sgd","adam"]},
+                   "momentum":{"uniform":[0,1],"if":{"kind":"sgd"}},
                    "adam":{"if":{"kind":"adam"},"beta":{"uniform":[0,1]}}},
           "search":{"basic":{"points":[{"kind":"sgd"},{"kind":"adam"}]}},"num_samples":2})",
-      .request_key = "k", .drawn_seed = 9, .results_root = "/r"});
+      .request_key = "k",
+      .drawn_seed = 9,
+      .results_root = "/r"});
   REQUIRE(created.verdict.ok());
   story.SyncTwice();
   std::vector<std::string> second;
@@ -120,12 +123,15 @@ TEST_CASE("warm start: the results of an earlier experiment are journalled with 
   CHECK(SpecOfExperiment(story, id.value).search.options.Find("warm_start")->array().empty());
 
   const auto refused = [&](const std::string& more) {
-    return MessageOf(story
-                         .Do(input::CreateExperiment{
-                             .spec = R"({"experiment":"e","command":["x"],"space":{},"num_samples":3,)" +
-                                     more + "}",
-                             .request_key = more, .drawn_seed = 9, .results_root = "/r"})
-                         .verdict);
+    return MessageOf(
+        story
+            .Do(input::CreateExperiment{
+                .spec =
+                    R"({"experiment":"e","command":["x"],"space":{},"num_samples":3,)" + more + "}",
+                .request_key = more,
+                .drawn_seed = 9,
+                .results_root = "/r"})
+            .verdict);
   };
   CHECK(refused(R"("metric":"loss","mode":"min","search":{"tpe":{"warm_start":[9]}})") ==
         "search/tpe/warm_start: there is no experiment 9");

@@ -18,7 +18,8 @@ constexpr char kOptimizers[] = R"({
   "nesterov": {"choice": [true, false], "if": {"momentum": {">=": 0.5}}},
   "adam": {"if": {"optimizer": "adam"}, "amsgrad": false, "beta": {"uniform": [0.8, 1]}}})";
 constexpr char kNets[] = R"({
-  "net": {"choice": [{"kind": "mlp", "width": {"qrandint": [8, 64, 8]}, "act": {"choice": ["a", "b"]}},
+  "net": {"choice": [{"kind": "mlp", "width": {"qrandint": [8, 64, 8]},
+                      "act": {"choice": ["a", "b"]}},
                      {"kind": "conv", "width": {"randint": [1, 4]}}, {"kind": "linear"}, "none"]},
   "x": {"uniform": [0, 1]}})";
 
@@ -28,8 +29,8 @@ std::string SpaceErrorOf(const std::string& text) {
 }
 
 ExperimentSpec ConditionalSpecOf(const std::string& space, const std::string& more) {
-  auto spec = ParseExperimentSpec(*Json::Parse(
-      R"({"experiment":"e","command":["x"],"space":)" + space + more + "}"));
+  auto spec = ParseExperimentSpec(
+      *Json::Parse(R"({"experiment":"e","command":["x"],"space":)" + space + more + "}"));
   INFO(spec.status().ToString());
   REQUIRE(spec.ok());
   return *spec;
@@ -137,9 +138,9 @@ TEST_CASE("conditions: a discrete conditional space is searched to its end witho
 
 TEST_CASE("conditions: a given point decides what exists") {
   for (const char* search : {"basic", "tpe"}) {
-    const ExperimentSpec spec =
-        ConditionalSpecOf(kOptimizers, std::string(R"(,"metric":"m","mode":"min","num_samples":2,"search":{")") +
-                                search + R"(":{"points":[{"optimizer":"adam"},
+    const ExperimentSpec spec = ConditionalSpecOf(
+        kOptimizers, std::string(R"(,"metric":"m","mode":"min","num_samples":2,"search":{")") +
+                         search + R"(":{"points":[{"optimizer":"adam"},
                                             {"optimizer":"sgd","momentum":0.75}]}})");
     AskTell asked(spec, 11);
     const Json adam = *Json::Parse(asked.Ask()->params), sgd = *Json::Parse(asked.Ask()->params);
@@ -149,8 +150,8 @@ TEST_CASE("conditions: a given point decides what exists") {
     CHECK(sgd.GetDouble("momentum") == 0.75);
     CHECK(sgd.Find("nesterov") != nullptr);
   }
-  const ExperimentSpec nets =
-      ConditionalSpecOf(kNets, R"(,"search":{"basic":{"points":[{"net":{"kind":"conv","width":3}}]}})");
+  const ExperimentSpec nets = ConditionalSpecOf(
+      kNets, R"(,"search":{"basic":{"points":[{"net":{"kind":"conv","width":3}}]}})");
   const Json net = *SuggestBasic(nets, 2, 0);
   CHECK(net.Find("net")->Dump() == R"({"kind":"conv","width":3})");
 }
@@ -171,7 +172,8 @@ TEST_CASE("conditions: a journalled space draws the same") {
 TEST_CASE("conditions: what cannot hold is refused, with its place") {
   const auto with = [](const std::string& condition) {
     return SpaceErrorOf(R"({"a":{"choice":["x","y"]},"n":{"randint":[1,5]},"k":3,
-                       "b":{"uniform":[0,1],"if":)" + condition + "}}");
+                       "b":{"uniform":[0,1],"if":)" +
+                        condition + "}}");
   };
   CHECK(with(R"({"a":"x"})") == "");
   CHECK(with(R"({"n":{">=":2,"<=":3},"a":["x","y"]})") == "");
@@ -182,7 +184,8 @@ TEST_CASE("conditions: what cannot hold is refused, with its place") {
   CHECK(with(R"({"n":"x"})") == "space/b/if/n: must be a number, or bounds such as {\">=\": 2}");
   CHECK(with("{}") == "space/b/if: names no parameter");
   CHECK(with(R"({"b":0.5})") == "space/b/if/b: 'b' depends on itself");
-  CHECK(SpaceErrorOf(R"({"a":{"choice":["x"],"if":{"b":"y"}},"b":{"choice":["y"],"if":{"a":"x"}}})") ==
+  CHECK(SpaceErrorOf(
+            R"({"a":{"choice":["x"],"if":{"b":"y"}},"b":{"choice":["y"],"if":{"a":"x"}}})") ==
         "space/a/if/b: 'a' depends on itself");
   CHECK(SpaceErrorOf(R"({"a":{"choice":["x"]},"l":[{"uniform":[0,1],"if":{"a":"x"}}]})") ==
         "space/l/0/if: an item of a list cannot be left out");

@@ -6,16 +6,15 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/search/outcomes.h"
-#include "common/search/pareto.h"
 #include "common/spec/journalled_spec.h"
+#include "common/spec/pareto.h"
 
 using namespace rt;
 
 namespace {
 std::string OutcomeErrorOf(const std::string& more) {
-  const auto spec = ParseExperimentSpec(
-      *Json::Parse(R"({"experiment":"e","command":["x"],"space":{"x":{"uniform":[0,1]}})" + more +
-                   "}"));
+  const auto spec = ParseExperimentSpec(*Json::Parse(
+      R"({"experiment":"e","command":["x"],"space":{"x":{"uniform":[0,1]}})" + more + "}"));
   return spec.ok() ? "" : MessageOf(spec.status());
 }
 
@@ -47,8 +46,8 @@ double CountedVolume(const std::vector<Values>& points, size_t objectives) {
 }  // namespace
 
 TEST_CASE("pareto: fronts") {
-  const std::vector<Values> points = {{1, 3}, {2, 2}, {3, 1}, {2, 3}, {3, 3}, {2, 2},
-                                      {std::nan(""), 0}};
+  const std::vector<Values> points = {{1, 3}, {2, 2}, {3, 1},           {2, 3},
+                                      {3, 3}, {2, 2}, {std::nan(""), 0}};
   CHECK(FrontOf(points) == std::vector<size_t>{0, 1, 2, 5, 6});
   CHECK(PlacesOf(points, 25, 100) == std::vector<double>{0, 0, 0, 1, 2, 0, 0});
   CHECK(Dominates({1, 1}, {1, 2}));
@@ -81,8 +80,8 @@ TEST_CASE("outcomes: trials that keep the constraints come first, the others by 
   const Outcomes outcomes(OutcomeSpecOf(R"(,"metric":["loss","speed"],"mode":["min","max"],
                                     "constraints":{"memory":{"<=":8}},"search":"tpe")"));
   std::vector<FinishedTrial> trials;
-  for (const auto& row : std::vector<std::vector<double>>{
-           {1, 1, 4}, {2, 5, 8}, {2, 0, 8}, {0, 9, 10}, {0, 9, 9}}) {
+  for (const auto& row :
+       std::vector<std::vector<double>>{{1, 1, 4}, {2, 5, 8}, {2, 0, 8}, {0, 9, 10}, {0, 9, 9}}) {
     trials.push_back({trials.size(), {}, 0});
     REQUIRE(outcomes.Observe(row, trials.back()));
   }
@@ -104,7 +103,8 @@ TEST_CASE("outcomes: a search approaches the front, and keeps its constraint") {
       R"({"experiment":"e","command":["x"],"num_samples":80,
           "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},"z":{"uniform":[0,1]}},
           "metric":["a","b"],"mode":["min","max"],"constraints":{"c":{">=":0.2}},
-          "search":")" + search + "\"}"));
+          "search":")" +
+      search + "\"}"));
   AskTell asked(spec, 3);
   std::vector<Values> even, late;
   Rng rng(3, 0);
@@ -132,7 +132,8 @@ TEST_CASE("outcomes: one objective with a constraint that few configurations kee
   const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
       R"({"experiment":"e","command":["x"],"num_samples":60,
           "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},"metric":"loss","mode":"min",
-          "constraints":{"size":{"<=":0.3}},"search":")" + search + "\"}"));
+          "constraints":{"size":{"<=":0.3}},"search":")" +
+      search + "\"}"));
   AskTell asked(spec, 8);
   double best = HUGE_VAL;
   while (const auto trial = asked.Ask()) {
@@ -160,7 +161,8 @@ TEST_CASE("evaluated: known results come before the first trial, and are not run
   const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
       R"({"experiment":"e","command":["x"],"num_samples":6,
           "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},"metric":"loss","mode":"min",
-          "search":{")" + search + R"(":{"evaluated":[)" + known + "]}}}"));
+          "search":{")" +
+      search + R"(":{"evaluated":[)" + known + "]}}}"));
   const std::string normal = NormalText(spec);
   CHECK(NormalText(ReadJournalledExperiment({"", normal, kSpecFormat}).spec) == normal);
   AskTell asked(spec, 8);
@@ -194,8 +196,10 @@ TEST_CASE("objectives: what is written is checked, journalled and read back") {
   CHECK(OutcomeErrorOf(R"(,"metric":["a","b"],"mode":"min")") ==
         "mode: must be a list with 'max' or 'min' for each metric");
   CHECK(OutcomeErrorOf(R"(,"metric":["a","b"],"mode":["min"])") == "mode: 2 metrics have 1 modes");
-  CHECK(OutcomeErrorOf(R"(,"metric":["a","a"],"mode":["min","max"])") == "metric/1: 'a' is there already");
-  CHECK(OutcomeErrorOf(R"(,"metric":["a","b"],"mode":["min","mx"])") == "mode/1: must be 'max' or 'min'");
+  CHECK(OutcomeErrorOf(R"(,"metric":["a","a"],"mode":["min","max"])") ==
+        "metric/1: 'a' is there already");
+  CHECK(OutcomeErrorOf(R"(,"metric":["a","b"],"mode":["min","mx"])") ==
+        "mode/1: must be 'max' or 'min'");
   CHECK(OutcomeErrorOf(R"(,"metric":"a","mode":"mx")") == "mode: must be 'max' or 'min'");
   CHECK(OutcomeErrorOf(R"(,"metric":3)") == "metric: must be text, or a list of texts");
   CHECK(OutcomeErrorOf(R"(,"metric":["a","b"],"mode":["min","max"],"search":"cmaes")") ==

@@ -27,8 +27,8 @@ class OptimizerTrial:
 
     number: 0, 1, 2, ... in the order of asking. config: a dict of the space's shape, also called
     params. value: None until it is told, or when the trial has none. error: it was told as failed.
-    values: of several objectives and constraints, in their order. intermediate: the values that were
-    told with it, in their order. fallback: why the model gave no
+    values: of several objectives and constraints, in their order. intermediate: the values that
+    were told with it, in their order. fallback: why the model gave no
     answer and the configuration is one of an even spread instead; empty: it did.
     """
 
@@ -60,9 +60,9 @@ class Optimizer:
     knows ("random", "tpe", "cmaes", ...), or a search algorithm of the head such as
     TPESearch(startup_trials=20). seed: equal seeds and results give equal configurations; None: it
     follows np.random.seed or random.seed. points_to_evaluate, options: of the algorithm.
-    metric and mode may be lists, for several objectives, and constraints is as of TuneConfig: tell()
-    takes a dict then, or the values of the objectives and constraints as a list, and best_trials
-    has the front.
+    metric and mode may be lists, for several objectives, and constraints is as of TuneConfig.
+    tell() takes a dict then, or the values of the objectives and constraints as a list, and
+    best_trials has the front.
     Any number of trials may be open at a time, and they may be told in any order. A grid is used up
     after its points. It holds a process of `rt` until close(), or the end of a `with` block.
     Raises ValueError for a space, an algorithm or an option that is not valid.

@@ -41,9 +41,7 @@ class OptunaSearch(RaySearch):
         if isinstance(mode, list) != isinstance(metric, list) and mode and metric:
             raise ValueError("metric and mode: both are lists, or neither is")
         self.sampler, self.storage, self.study_name = sampler, storage, study_name
-        self.uses_optuna = bool(
-            callable(space) or sampler is not None or storage is not None
-        )
+        self.uses_optuna = bool(callable(space) or sampler is not None or storage is not None)
         self.study: Optional[Study] = None
         super().__init__(
             space=space if self.uses_optuna else foreign.from_optuna(space),

@@ -1,4 +1,4 @@
-#include "common/search/pareto.h"
+#include "common/spec/pareto.h"
 
 #include <algorithm>
 #include <cmath>
