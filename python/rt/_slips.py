@@ -249,7 +249,8 @@ def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
     if isinstance(value, dict) and list(value) != ["grid_search"]:
         for key, item in value.items():
-            yield from _constants(item, (*path, key))
+            if not (path and key == "if" and isinstance(item, dict)):  # A condition.
+                yield from _constants(item, (*path, key))
     elif isinstance(value, list) and not (len(value) > _LOOKED_INTO and _is_plain_list(value)):
         for i, item in enumerate(value):
             yield from _constants(item, (*path, i))
