@@ -8,10 +8,10 @@
 #include "common/base/rng.h"
 #include "common/search/elementary.h"
 #include "common/search/improvement_search.h"
+#include "common/search/outcomes.h"
 #include "common/search/sobol.h"
 #include "common/search/taken.h"
 #include "common/search/value_model.h"
-#include "common/spec/pareto.h"
 
 namespace rt {
 namespace {
@@ -21,15 +21,13 @@ constexpr size_t kOutcomesMin = 3;
 // The processes see this many trials, those that come first in the order.
 constexpr size_t kHistoryMost = 150;
 constexpr size_t kInFlightMost = 100, kBestMost = 5;
-// The part of the sum of the objectives that is added to the largest one.
-constexpr double kSumPart = 0.05;
 constexpr int kConstraintSteps = 30;
 
 class OutcomeProposal {
  public:
   OutcomeProposal(const Encoding& encoding, const Observations& seen, uint64_t seed,
                   uint64_t number, const GiveUp& give_up)
-      : encoding_(encoding), seen_(seen), seed_(seed), rng_(seed ^ kOutcomeStream, number),
+      : encoding_(encoding), seen_(seen), seed_(seed), number_(number), rng_(seed ^ kOutcomeStream, number),
         give_up_(give_up) {
     for (const FinishedTrial& trial : seen.finished)
       if (!trial.values.empty()) trials_.push_back(&trial);
@@ -45,7 +43,7 @@ class OutcomeProposal {
 
   // nullopt: given up. Empty: there is no model.
   std::optional<Point> Find(const Taken& taken) {
-    const std::vector<double> combined = Combined();
+    const std::vector<double> combined = CombinedValues(trials_, seed_, number_);
     const GaussianData data = DataOf(combined);
     ValueModel model(encoding_, seed_);
     const auto [least, most] = std::minmax_element(combined.begin(), combined.end());
@@ -69,45 +67,6 @@ class OutcomeProposal {
   }
 
  private:
-  // Each trial's largest weighted objective, in the range that the front has.
-  std::vector<double> Combined() {
-    std::vector<Values> kept;
-    for (const FinishedTrial* trial : trials_)
-      if (trial->violation == 0) kept.push_back(trial->values);
-    if (kept.empty())
-      for (const FinishedTrial* trial : trials_) kept.push_back(trial->values);
-    const size_t objectives = kept.front().size();
-    const std::vector<size_t> front = FrontOf(kept);
-    std::vector<double> weights(objectives), least(objectives, HUGE_VAL), width(objectives);
-    double total = 0;
-    for (double& weight : weights) {
-      weight = objectives == 1 ? 1 : -Log(1 - rng_.Uniform() * (1 - 0x1p-30));
-      total += weight;
-    }
-    for (size_t k = 0; k < objectives; ++k) {
-      double of_front = -HUGE_VAL, of_all = -HUGE_VAL;
-      for (const size_t i : front) of_front = std::max(of_front, kept[i][k]);
-      for (const Values& each : kept) {
-        least[k] = std::min(least[k], each[k]);
-        of_all = std::max(of_all, each[k]);
-      }
-      width[k] = of_front > least[k] ? of_front - least[k] : of_all - least[k];
-      if (!(width[k] > 0) || !std::isfinite(width[k])) width[k] = 1;
-    }
-    std::vector<double> combined;
-    for (const FinishedTrial* trial : trials_) {
-      double largest = -HUGE_VAL, sum = 0;
-      for (size_t k = 0; k < objectives; ++k) {
-        const double part = weights[k] / total * ((trial->values[k] - least[k]) / width[k]);
-        largest = std::max(largest, part);
-        sum += part;
-      }
-      const double value = objectives == 1 ? largest : largest + kSumPart * sum;
-      combined.push_back(std::isfinite(value) ? value : 1e6);
-    }
-    return combined;
-  }
-
   GaussianData DataOf(const std::vector<double>& values) const {
     GaussianData data{.axes = encoding_.axes().size(), .values = values};
     for (size_t k = 0; k < data.axes; ++k)
@@ -160,7 +119,7 @@ class OutcomeProposal {
 
   const Encoding& encoding_;
   const Observations& seen_;
-  const uint64_t seed_;
+  const uint64_t seed_, number_;
   Rng rng_;
   const GiveUp& give_up_;
   std::vector<const FinishedTrial*> trials_;  // With values, by number.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/rng.h"
+#include "common/search/elementary.h"
 #include "common/spec/pareto.h"
 
 namespace rt {
@@ -13,6 +15,33 @@ namespace {
 constexpr size_t kTogether = 25;
 // The places of this many trials are told apart: more than any model compares by order.
 constexpr size_t kRanked = 500;
+constexpr uint64_t kWeightStream = 0x77656967687473;
+// The part of the sum of the objectives that is added to the largest one.
+constexpr double kSumPart = 0.05;
+constexpr double kFarAway = 1e6;  // In place of a value that is not finite.
+
+// The least value of each objective, and the width of its range on the front.
+struct Range {
+  Values least, width;
+};
+
+Range RangeOf(const std::vector<Values>& points) {
+  const std::vector<size_t> front = FrontOf(points);
+  const size_t objectives = points.front().size();
+  Range range{Values(objectives, HUGE_VAL), Values(objectives)};
+  for (size_t k = 0; k < objectives; ++k) {
+    double of_front = -HUGE_VAL, of_all = -HUGE_VAL;
+    for (const size_t i : front) of_front = std::max(of_front, points[i][k]);
+    for (const Values& each : points) {
+      range.least[k] = std::min(range.least[k], each[k]);
+      of_all = std::max(of_all, each[k]);
+    }
+    const double most = of_front > range.least[k] ? of_front : of_all;
+    const double width = most - range.least[k];
+    range.width[k] = width > 0 && std::isfinite(width) ? width : 1;
+  }
+  return range;
+}
 
 }  // namespace
 
@@ -67,6 +96,38 @@ void Outcomes::Order(std::vector<FinishedTrial>& trials) const {
     const bool is_equal = i > 0 && trials[broken[i]].violation == trials[broken[i - 1]].violation;
     trials[broken[i]].value = is_equal ? last : ++last;
   }
+}
+
+std::vector<double> CombinedValues(const std::vector<const FinishedTrial*>& trials, uint64_t seed,
+                                   uint64_t number) {
+  std::vector<Values> kept;
+  for (const FinishedTrial* trial : trials)
+    if (trial->violation == 0) kept.push_back(trial->values);
+  if (kept.empty())
+    for (const FinishedTrial* trial : trials) kept.push_back(trial->values);
+  if (kept.empty()) return {};
+  const Range range = RangeOf(kept);
+  const size_t objectives = range.least.size();
+  Rng rng(seed ^ kWeightStream, number);
+  std::vector<double> weights(objectives, 1);
+  double total = 0;
+  for (double& weight : weights) {
+    if (objectives > 1) weight = -Log(1 - rng.Uniform() * (1 - 0x1p-30));
+    total += weight;
+  }
+  std::vector<double> combined;
+  for (const FinishedTrial* trial : trials) {
+    double largest = -HUGE_VAL, sum = 0;
+    for (size_t k = 0; k < objectives; ++k) {
+      const double part =
+          weights[k] / total * ((trial->values[k] - range.least[k]) / range.width[k]);
+      largest = std::max(largest, part);
+      sum += part;
+    }
+    const double value = objectives == 1 ? largest : largest + kSumPart * sum;
+    combined.push_back(std::isfinite(value) ? value : kFarAway);
+  }
+  return combined;
 }
 
 }  // namespace rt

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "common/search/observations.h"
@@ -28,5 +29,13 @@ class Outcomes {
   std::vector<double> signs_;  // Of the objectives: -1 where more is better.
   std::vector<StopRule> constraints_;
 };
+
+// One value for each of these trials, which all have `values`: the largest of the objectives by
+// weights that are drawn for trial `number`, plus a part of their sum, each objective in the range
+// that the front has. So each trial improves another direction. Source: Knowles, "ParEGO: a hybrid
+// algorithm with on-line landscape approximation for expensive multiobjective optimization
+// problems", 2006. With one objective, its values scaled.
+std::vector<double> CombinedValues(const std::vector<const FinishedTrial*>& trials, uint64_t seed,
+                                   uint64_t number);
 
 }  // namespace rt

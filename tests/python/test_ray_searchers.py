@@ -181,7 +181,7 @@ def test_results_that_are_known_go_to_the_algorithm_of_the_head() -> None:
 def test_several_objectives_go_to_the_algorithm_of_the_head() -> None:
     search = OptunaSearch(metric=["loss", "speed"], mode=["min", "max"])
     spec = build_spec(request_of(search, SPACE))[0]
-    assert list(spec["search"]) == ["tpe"]
+    assert list(spec["search"]) == ["auto"]
     assert spec["metric"] == ["loss", "speed"] and spec["mode"] == ["min", "max"]
 
 

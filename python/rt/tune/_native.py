@@ -48,6 +48,7 @@ NATIVE = {
 }
 
 _ALWAYS_THERE = "tpe"
+_FOR_SEVERAL = "auto"  # Objectives.
 
 
 class RaySearch(Searcher):
@@ -123,7 +124,8 @@ class RaySearch(Searcher):
 
     def _table(self) -> _algorithms.Table:
         """That of the algorithm, or of TPE where the program `rt` is of an earlier release."""
-        for name in (self.native.algorithm, _ALWAYS_THERE):
+        several = isinstance(self._metric, list) and len(self._metric) > 1
+        for name in (_FOR_SEVERAL if several else self.native.algorithm, _ALWAYS_THERE):
             table = _algorithms.find("search", name)
             if table is not None:
                 return table
