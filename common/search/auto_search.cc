@@ -58,7 +58,7 @@ class AutoModel final : public PointModel {
 
  private:
   const uint64_t seed_;
-  const bool has_outcomes_;  // Several objectives, or constraints.
+  const bool has_outcomes_;                 // Several objectives, or constraints.
   std::optional<AutoOptimizer> optimizer_;  // Empty: the space cannot be searched.
 };
 

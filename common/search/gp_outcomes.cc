@@ -27,8 +27,8 @@ class OutcomeProposal {
  public:
   OutcomeProposal(const Encoding& encoding, const Observations& seen, uint64_t seed,
                   uint64_t number, const GiveUp& give_up)
-      : encoding_(encoding), seen_(seen), seed_(seed), number_(number), rng_(seed ^ kOutcomeStream, number),
-        give_up_(give_up) {
+      : encoding_(encoding), seen_(seen), seed_(seed), number_(number),
+        rng_(seed ^ kOutcomeStream, number), give_up_(give_up) {
     for (const FinishedTrial& trial : seen.finished)
       if (!trial.values.empty()) trials_.push_back(&trial);
     std::sort(trials_.begin(), trials_.end(), [](const FinishedTrial* a, const FinishedTrial* b) {

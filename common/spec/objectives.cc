@@ -103,7 +103,8 @@ absl::Status CheckObjectives(const ExperimentSpec& spec) {
   if (spec.OutcomeKeys().empty()) return absl::OkStatus();
   const std::string what = spec.objectives.empty() ? "constraints" : "several objectives";
   if (search.needs_metric && !search.knows_outcomes)
-    return SpecError("search", search.name + " does not know " + what, "use auto, gp, tpe or basic");
+    return SpecError("search", search.name + " does not know " + what,
+                     "use auto, gp, tpe or basic");
   if (scheduler.needs_metric && !spec.objectives.empty())
     return SpecError("scheduler",
                      scheduler.name + " compares trials by one metric, and there are " +
