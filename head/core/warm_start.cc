@@ -23,7 +23,7 @@ std::vector<std::string> MetricsOf(const ExperimentSpec& spec) {
   return keys.empty() ? std::vector<std::string>{spec.metric} : keys;
 }
 
-std::vector<KnownResult> ResultsOf(const Experiment& experiment, const ExperimentSpec& old) {
+std::vector<KnownResult> KnownResultsOf(const Experiment& experiment, const ExperimentSpec& old) {
   const std::vector<TrialResult> results = ResultsOf(experiment, old);
   std::vector<KnownResult> known;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -81,7 +81,7 @@ absl::Status AddWarmStart(const World& world, ExperimentSpec& spec) {
                            Join(MetricsOf(old), ", ") + ", and this one " +
                            Join(MetricsOf(spec), ", "),
                        "metric and mode must be the same");
-    for (KnownResult& each : ResultsOf(found->second, old)) known.push_back(std::move(each));
+    for (KnownResult& each : KnownResultsOf(found->second, old)) known.push_back(std::move(each));
   }
   KeepSome(known);
   Json evaluated = *spec.search.options.Find(kEvaluatedOption);

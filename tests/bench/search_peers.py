@@ -47,7 +47,7 @@ CASES = {
                        0.25),
     "flight-gp": Case("GP-BO, 16 trials in flight", problems.NINE, (100,), "gp", "gp",
                       in_flight=16),
-    "several": Case("several objectives", problems.SEVERAL, (200,)),
+    "several": Case("several objectives", problems.SEVERAL, (200,), "auto"),
     "several-gp": Case("several objectives, GP-BO", problems.SEVERAL, (100, 200), "gp"),
 }  # fmt: skip
 
