@@ -90,9 +90,10 @@ TEST_CASE("conditions: a trial's command has the arguments that its configuratio
   story.SyncTwice();
   std::vector<std::string> second;
   for (const DesiredAttempt& desired : DesiredFor(story.core.world, story.node)) {
-    INFO(desired.launch.refusal);
-    REQUIRE(desired.launch.argv.size() == 2);
-    second.push_back(desired.launch.argv[1].substr(0, 4));
+    const LaunchSpec launch = LaunchSpecFor(story.core.world, desired.fence);
+    INFO(launch.refusal);
+    REQUIRE(launch.argv.size() == 2);
+    second.push_back(launch.argv[1].substr(0, 4));
   }
   CHECK(second == std::vector<std::string>{"--m=", "--b="});
 }
