@@ -85,6 +85,7 @@ struct AuditedSpec {
   int64_t breaker_trials = 5;
 
   void ReadPolicies(const Json& json);
+  void ReadScheduler(const Json& scheduler);
   void ReadPopulation(const Json& pbt);
   const Json* ReadPromotion(const Json& scheduler);  // Its options; null: it is another one.
   static AuditedSpec FromExperiment(const std::string& text);

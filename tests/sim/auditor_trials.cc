@@ -60,30 +60,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   if (const Json* constraints = json->Find("constraints"))
     spec.loss_max = constraints->Find("loss")->GetDouble("<=");
   if (const Json* space = json->Find("space")) spec.space = *space;
-  if (const Json* scheduler = json->Find("scheduler")) {
-    const Json* asha = scheduler->Find("asha");
-    if (const Json* promotion = spec.ReadPromotion(*scheduler)) asha = promotion;
-    if (const Json* pbt = scheduler->Find("pbt")) spec.ReadPopulation(*pbt);
-    if (const Json* pb2 = scheduler->Find("pb2")) {
-      spec.ReadPopulation(*pb2);
-      spec.explores = true;
-    }
-    if (const Json* hyperband = scheduler->Find("hyperband")) {
-      spec.asha = spec.halves = true;
-      spec.max_t = hyperband->GetDouble("max_t", 81);
-      spec.factor = hyperband->GetDouble("reduction_factor", 3);
-      spec.brackets = 1'000'000;
-    }
-    if (const Json* median = scheduler->Find("median_stopping"))
-      spec.median_from = median->GetDouble("grace_period");
-    if (asha != nullptr) {
-      spec.asha = true;
-      spec.max_t = asha->GetDouble("max_t", 100);
-      spec.grace = asha->GetDouble("grace_period", 1);
-      spec.factor = asha->GetDouble("reduction_factor", 4);
-      spec.brackets = asha->GetInt("brackets", 1);
-    }
-  }
+  if (const Json* scheduler = json->Find("scheduler")) spec.ReadScheduler(*scheduler);
   spec.strict = json->GetBool("strict_metric", true);
   if (const Json* stop = json->Find("stop"); stop != nullptr && stop->is_string()) {
     const std::string bound = ">= ";
@@ -111,6 +88,31 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   spec.ReadPolicies(*json);
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
+}
+
+void AuditedSpec::ReadScheduler(const Json& scheduler) {
+  const Json* rungs = scheduler.Find("asha");
+  if (const Json* promotion = ReadPromotion(scheduler)) rungs = promotion;
+  if (const Json* pbt = scheduler.Find("pbt")) ReadPopulation(*pbt);
+  if (const Json* pb2 = scheduler.Find("pb2")) {
+    ReadPopulation(*pb2);
+    explores = true;
+  }
+  if (const Json* hyperband = scheduler.Find("hyperband")) {
+    asha = halves = true;
+    max_t = hyperband->GetDouble("max_t", 81);
+    factor = hyperband->GetDouble("reduction_factor", 3);
+    brackets = 1'000'000;
+  }
+  if (const Json* median = scheduler.Find("median_stopping"))
+    median_from = median->GetDouble("grace_period");
+  if (rungs != nullptr) {
+    asha = true;
+    max_t = rungs->GetDouble("max_t", 100);
+    grace = rungs->GetDouble("grace_period", 1);
+    factor = rungs->GetDouble("reduction_factor", 4);
+    brackets = rungs->GetInt("brackets", 1);
+  }
 }
 
 std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
