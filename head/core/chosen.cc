@@ -9,7 +9,7 @@ ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
   // A driver that has a scheduler pauses and resumes trials itself. One that has stop rules of its
   // own decides about rows, too, and leaves this to the scheduler of the head.
-  const bool is_drivers = spec.driver.schedules && !spec.driver.scheduler.empty();
+  const bool is_drivers = spec.driver.selects_next || !spec.driver.scheduler.empty();
   chosen.explores = chosen.scheduler->explores_on_lane() && !is_drivers;
   chosen.compares_rungs = chosen.scheduler->compares_rungs(spec) && !is_drivers;
   chosen.clones = chosen.scheduler->clones_trials() && !is_drivers;
