@@ -5,6 +5,7 @@
 
 #include "cli/bridge/bridge.h"
 #include "common/base/status.h"
+#include "common/search/given_options.h"
 
 namespace rt {
 namespace {
@@ -28,6 +29,9 @@ absl::StatusOr<Json> OptimizerBridge::Open(const Json& request) {
   const Json* spec = request.Find("spec");
   if (spec == nullptr) return Invalid("spec is required");
   RT_ASSIGN_OR_RETURN(ExperimentSpec parsed, ParseExperimentSpec(*spec));
+  const Json* warm = parsed.search.options.Find(kWarmStartOption);
+  if (warm != nullptr && !warm->array().empty())
+    return Invalid("warm_start needs a cluster, whose experiments it names", "use evaluated");
   search_.emplace(std::move(parsed), static_cast<uint64_t>(request.GetInt("seed")));
   return Json::MakeObject();
 }
@@ -57,6 +61,16 @@ absl::StatusOr<Json> OptimizerBridge::Tell(const Json& request) {
     if (!value->HasDouble() || !std::isfinite(value->AsDouble()))
       return Invalid("value must be a finite number");
     result = {Kind::kValue, value->AsDouble()};
+  }
+  // Of several objectives, and of the values that constraints are about.
+  if (const Json* values = request.Find("values"); values != nullptr) {
+    if (!values->is_array() || values->array().empty())
+      return Invalid("values must be a list of numbers");
+    result = {Kind::kValue};
+    for (const Json& value : values->array()) {
+      if (!value.HasDouble()) return Invalid("values must be a list of numbers");
+      result.outcome.push_back(value.AsDouble());
+    }
   }
   RT_RETURN_IF_ERROR(search_->Tell(static_cast<uint64_t>(number), result));
   return Json::MakeObject();

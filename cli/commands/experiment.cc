@@ -3,6 +3,7 @@
 
 #include "cli/commands/acting.h"
 #include "cli/render/best.h"
+#include "cli/render/front.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -20,6 +21,37 @@ absl::StatusOr<BestTrials> BestOf(HeadClient& client, const Json& experiment, si
   return best;
 }
 
+// nullopt: it has one objective, or none.
+absl::StatusOr<std::optional<FrontTrials>> FrontOf(HeadClient& client, const Json& experiment) {
+  std::optional<FrontTrials> front = FrontTrials::Of(experiment);
+  if (!front.has_value()) return front;
+  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
+  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
+    for (const Json& trial : items) front->Add(trial);
+    return absl::OkStatus();
+  }));
+  return front;
+}
+
+// The trials that no other one beats in all objectives.
+ExitCode PrintFront(const Invocation& invocation, const Json& experiment,
+                    const FrontTrials& front) {
+  const uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
+  if (front.empty())
+    return NotFound("no trial of experiment " + std::to_string(id) +
+                    " reported all objectives and keeps the constraints yet");
+  if (invocation.output == Output::kQuiet)
+    for (const Json& trial : front.Front()) std::puts(trial.GetString("id").c_str());
+  if (invocation.output == Output::kTable) std::fputs(front.Render().c_str(), stdout);
+  if (invocation.output == Output::kJson)
+    PrintJson(Json::MakeObject({{"experiment_id", id},
+                                {"objectives", *experiment.Find("objectives")},
+                                {"front", Json(front.Front())},
+                                {"hypervolume", front.Hypervolume()},
+                                {"reference", front.Worst()}}));
+  return kExitOk;
+}
+
 // Its fields, what early stopping did at each rung, and the best trials.
 absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
@@ -34,8 +66,13 @@ absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   if (const Json* population = experiment.Find("population"))
     if (std::string text = RenderPopulation(*population); !text.empty())
       std::printf("\nthe population\n%s", text.c_str());
-  if (std::string text = best.Render(experiment.GetString("metric")); !text.empty())
+  RT_ASSIGN_OR_RETURN(std::optional<FrontTrials> front, FrontOf(client, experiment));
+  if (front.has_value()) {
+    if (std::string text = front->Render(); !text.empty())
+      std::printf("\nthe front\n%s", text.c_str());
+  } else if (std::string text = best.Render(experiment.GetString("metric")); !text.empty()) {
     std::printf("\nthe best trials\n%s", text.c_str());
+  }
   return absl::OkStatus();
 }
 
@@ -66,6 +103,8 @@ ExitCode RunExperimentBest(const Invocation& invocation) {
   std::string metric = experiment.GetString("metric");
   if (metric.empty())
     return NotFound("experiment " + std::to_string(chosen[0]) + " has no metric to compare by");
+  RT_ASSIGN_OR_RETURN(std::optional<FrontTrials> front, FrontOf(*client, experiment));
+  if (front.has_value()) return PrintFront(invocation, experiment, *front);
   size_t most = invocation.limit > 0 ? static_cast<size_t>(invocation.limit) : 1;
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(*client, experiment, most));
   if (best.trials().empty()) return NotFound("no trial reported '" + metric + "' yet");

@@ -1,5 +1,7 @@
 #include "cli/render/plan_space.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "cli/render/nouns.h"
@@ -37,7 +39,33 @@ Json ParameterOf(const std::string& name, const Domain& domain) {
                            {"lower", number(domain.lower)},
                            {"upper", number(domain.upper)},
                            {"q", domain.q > 0 ? Json(domain.q) : Json()},
-                           {"values", listed ? Json(domain.values) : Json()}});
+                           {"values", listed ? Json(domain.values) : Json()},
+                           {"if", Json()}});
+}
+
+// "optimizer is sgd or rmsprop, layers is at least 2".
+Json ConditionsText(const std::vector<Condition>& conditions, const Space& space) {
+  std::vector<std::string> texts;
+  for (const Condition& condition : conditions) {
+    const Variable& variable = space.variables[condition.variable];
+    std::string text = PathText(variable.path) + " is ";
+    std::vector<std::string> parts;
+    for (const size_t place : condition.chosen) {
+      const Json& value = variable.domain.values[place];
+      parts.push_back(value.is_object() || value.is_array() ? "value " + std::to_string(place + 1)
+                                                            : CellText(&value));
+    }
+    if (!parts.empty()) {
+      text += Join(parts, " or ");
+    } else {
+      const Json least(condition.at_least), most(condition.at_most);
+      if (std::isfinite(condition.at_least)) parts.push_back("at least " + CellText(&least));
+      if (std::isfinite(condition.at_most)) parts.push_back("at most " + CellText(&most));
+      text += Join(parts, " and ");
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts.empty() ? Json() : Json(Join(texts, ", "));
 }
 
 // The constants among the leaves; a list is one, unless it holds variables.
@@ -56,9 +84,13 @@ void AddConstants(const Json& value, const std::string& path, std::map<std::stri
     return;
   }
   if (path.empty() || all.contains(path)) return;
-  all[path] = Json::MakeObject({{"name", path}, {"kind", "constant"}, {"lower", Json()},
-                                {"upper", Json()}, {"q", Json()},
-                                {"values", Json(Json::Array{value})}});
+  all[path] = Json::MakeObject({{"name", path},
+                                {"kind", "constant"},
+                                {"lower", Json()},
+                                {"upper", Json()},
+                                {"q", Json()},
+                                {"values", Json(Json::Array{value})},
+                                {"if", Json()}});
 }
 
 std::string ValuesText(const Json& values) {
@@ -83,7 +115,10 @@ Json PlanSpace(const Space& space) {
   std::map<std::string, Json> all;
   for (const Variable& variable : space.variables) {
     const std::string name = PathText(variable.path);
-    all[name] = ParameterOf(name, variable.domain);
+    std::string key = name;
+    while (all.contains(key)) key += ' ';  // The values of a choice may have one of this name each.
+    all[key] = ParameterOf(name, variable.domain);
+    all[key].Set("if", ConditionsText(variable.conditions, space));
   }
   AddConstants(space.skeleton, "", all);
   Json list = Json::MakeArray();
@@ -95,10 +130,18 @@ std::string TextOfSpace(const Json& plan) {
   std::string text;
   const Json* space = plan.Find("space");
   if (space != nullptr && space->is_array() && !space->array().empty()) {
-    Table table({"PARAMETER", "DISTRIBUTION", "VALUES"});
-    for (const Json& parameter : space->array())
-      table.Add({parameter.GetString("name"), parameter.GetString("kind"),
-                 TextOfParameter(parameter)});
+    const bool has_conditions =
+        std::any_of(space->array().begin(), space->array().end(),
+                    [](const Json& parameter) { return !parameter.GetString("if").empty(); });
+    std::vector<std::string> header = {"PARAMETER", "DISTRIBUTION", "VALUES"};
+    if (has_conditions) header.push_back("IF");
+    Table table(header);
+    for (const Json& parameter : space->array()) {
+      std::vector<std::string> row = {parameter.GetString("name"), parameter.GetString("kind"),
+                                      TextOfParameter(parameter)};
+      if (has_conditions) row.push_back(parameter.GetString("if"));
+      table.Add(std::move(row));
+    }
     text += "\n" + table.Render();
   }
   const Json* notes = plan.Find("notes");

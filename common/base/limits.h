@@ -43,8 +43,15 @@ inline constexpr Millis kTimeBudgetMax = Millis{1'000'000'000} * 1'000;
 // Of a search space: each is a key of every trial's configuration, and a column in lists. Searches
 // have tens of them; a thousand is a mistake, and a Step draws hundreds of configurations.
 inline constexpr size_t kVariablesMax = 1'000;
+// Metrics that a search improves together, and constraints of it. Every trial of a large number of
+// objectives is as good as every other, and the volume that a front dominates is computed exactly.
+inline constexpr size_t kObjectivesMax = 6;
 // Configurations that a search is given to begin with: people write some, scripts a few hundred.
 inline constexpr size_t kPointsMax = 10'000;
+// Earlier experiments that a search learns from, and the results of them that it is told: the best
+// and the newest, one half each, as many as the models look at. They are journalled with it.
+inline constexpr size_t kWarmStartMax = 16;
+inline constexpr size_t kWarmResultsMax = 1'000;
 // Rungs of one bracket: a factor barely above 1 would make them without end.
 inline constexpr size_t kRungsMax = 4'096;
 // Brackets of one search. Each begins a rung later than the one before.

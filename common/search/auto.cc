@@ -48,7 +48,7 @@ AutoPart AutoChoice::PartOf(uint64_t number) const {
 }
 
 AutoChoice ChooseSearch(const Encoding& encoding, int64_t max_concurrent) {
-  const size_t all = encoding.axes().size(), numbers = Mixture::NumericAxes(encoding).size();
+  const size_t all = encoding.axes().size(), numbers = Mixture::SteadyNumericAxes(encoding).size();
   const std::vector<AutoPhase> tpe = {{0, {AutoPart::kTpe}}};
   if (all == 0) return {tpe, "no parameter varies"};
   if (2 * numbers < all)

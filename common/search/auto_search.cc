@@ -2,7 +2,10 @@
 
 #include "common/base/status.h"
 #include "common/search/auto.h"
+#include "common/search/given_options.h"
+#include "common/search/gp_outcomes.h"
 #include "common/search/model_searcher.h"
+#include "common/search/tpe.h"
 
 namespace rt {
 namespace {
@@ -18,28 +21,44 @@ AlgorithmTable MakeAutoTable() {
           .name = "auto",
           .version = 1,
           .meaning = "Chooses among gp, cmaes and tpe by the space and the number of trials",
-          .options = {{.name = "points",
-                       .type = AlgorithmOption::Type::kPoints,
-                       .default_value = Json::MakeArray(),
-                       .meaning = "Configurations, or parts of them, that the first trials take as "
-                                  "they are"}},
+          .options = GivenOptions(),
           .needs_metric = true,
+          .knows_outcomes = true,
           .check_space = CheckAutoSpace};
+}
+
+// With several objectives or constraints: GP-BO while its time is worth it, and TPE.
+constexpr uint64_t kOutcomesTpeFrom = 500;
+
+AutoPart PartForOutcomes(const Encoding& encoding, uint64_t number) {
+  const bool is_large = encoding.axes().size() > kGpAxesMax || number >= kOutcomesTpeFrom;
+  return is_large ? AutoPart::kTpe : AutoPart::kGp;
 }
 
 class AutoModel final : public PointModel {
  public:
-  AutoModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
+  AutoModel(const ExperimentSpec& spec, uint64_t seed)
+      : PointModel(spec, seed), seed_(seed), has_outcomes_(!spec.OutcomeKeys().empty()) {
     if (trials().status().ok()) optimizer_.emplace(trials().encoding(), seed, spec.max_concurrent);
   }
 
  protected:
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
-    return optimizer_->Suggest(seen, number, give_up);
+    const Encoding& encoding = trials().encoding();
+    if (!has_outcomes_) return optimizer_->Suggest(seen, number, give_up);
+    if (PartForOutcomes(encoding, number) == AutoPart::kGp) {
+      std::optional<GpAnswer> answer =
+          SuggestGpOutcomes(encoding, seen, seed_, number, {}, give_up);
+      return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
+    }
+    std::optional<TpeAnswer> answer = SuggestTpe(encoding, seen, seed_, number, {}, give_up);
+    return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
+  const uint64_t seed_;
+  const bool has_outcomes_;                 // Several objectives, or constraints.
   std::optional<AutoOptimizer> optimizer_;  // Empty: the space cannot be searched.
 };
 
@@ -50,6 +69,17 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
   std::string Explain(const ExperimentSpec& spec) const override {
     const absl::StatusOr<Encoding> encoding = Encoding::Of(spec.space);
     if (!encoding.ok()) return "";
+    if (!spec.OutcomeKeys().empty()) {
+      const bool is_gp = PartForOutcomes(*encoding, 0) == AutoPart::kGp;
+      const std::string what = spec.objectives.empty()
+                                   ? "constraints"
+                                   : std::to_string(spec.objectives.size()) + " objectives";
+      if (!is_gp) return "tpe: " + what;
+      const bool is_long = spec.TrialsTotal().value_or(UINT64_MAX) > kOutcomesTpeFrom;
+      return std::string("gp") +
+             (is_long ? ", from trial " + std::to_string(kOutcomesTpeFrom) + " on tpe" : "") +
+             ": " + what;
+    }
     return TextOf(ChooseSearch(*encoding, spec.max_concurrent), spec.TrialsTotal());
   }
 };

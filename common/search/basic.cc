@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "common/search/given.h"
 #include "common/search/quantum.h"
-#include "common/search/sobol_search.h"
 
 namespace rt {
 namespace {
@@ -35,39 +35,38 @@ Json Whole(double value) { return Json(static_cast<int64_t>(std::llround(value))
 
 }  // namespace
 
-Json Draw(const Domain& domain, Rng& rng) {
+Json Draw(const Domain& domain, Rng& rng) { return DrawPlaced(domain, rng).value; }
+
+Drawn DrawPlaced(const Domain& domain, Rng& rng) {
   switch (domain.kind) {
     case Kind::kUniform: {
       double value = domain.lower + (domain.upper - domain.lower) * rng.Uniform();
-      return Json(std::min(value, std::nextafter(domain.upper, domain.lower)));
+      return {Json(std::min(value, std::nextafter(domain.upper, domain.lower)))};
     }
-    case Kind::kQUniform:
-      return Json(QuantumValue(UniformQuantum(domain, rng), domain.q));
-    case Kind::kLogUniform:
-      return Json(LogUniform(domain, rng));
+    case Kind::kQUniform: return {Json(QuantumValue(UniformQuantum(domain, rng), domain.q))};
+    case Kind::kLogUniform: return {Json(LogUniform(domain, rng))};
     case Kind::kQLogUniform:
-      return Json(QuantumValue(Quantise(LogUniform(domain, rng), domain), domain.q));
-    case Kind::kNormal:
-      return Json(domain.lower + domain.upper * rng.Normal());
+      return {Json(QuantumValue(Quantise(LogUniform(domain, rng), domain), domain.q))};
+    case Kind::kNormal: return {Json(domain.lower + domain.upper * rng.Normal())};
     case Kind::kQNormal: {
       double value = domain.lower + domain.upper * rng.Normal();
-      return Json(QuantumValue(std::nearbyint(value / domain.q), domain.q));
+      return {Json(QuantumValue(std::nearbyint(value / domain.q), domain.q))};
     }
     case Kind::kRandInt:
-      return Whole(domain.lower + static_cast<double>(rng.Below(
-                                      static_cast<uint64_t>(domain.upper - domain.lower))));
-    case Kind::kQRandInt:
-      return Whole(UniformQuantum(domain, rng) * domain.q);
+      return {Whole(domain.lower + static_cast<double>(rng.Below(
+                                       static_cast<uint64_t>(domain.upper - domain.lower))))};
+    case Kind::kQRandInt: return {Whole(UniformQuantum(domain, rng) * domain.q)};
     case Kind::kLogRandInt:
-      return Whole(std::clamp(std::floor(LogUniform(domain, rng)), domain.lower,
-                              domain.upper - 1));
-    case Kind::kQLogRandInt:
-      return Whole(Quantise(LogUniform(domain, rng), domain) * domain.q);
+      return {
+          Whole(std::clamp(std::floor(LogUniform(domain, rng)), domain.lower, domain.upper - 1))};
+    case Kind::kQLogRandInt: return {Whole(Quantise(LogUniform(domain, rng), domain) * domain.q)};
     case Kind::kChoice:
-    case Kind::kGrid:
-      return domain.values[rng.Below(domain.values.size())];
+    case Kind::kGrid: {
+      const size_t place = rng.Below(domain.values.size());
+      return {domain.values[place], place};
+    }
   }
-  return Json();
+  return {};
 }
 
 namespace {
@@ -134,18 +133,20 @@ std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint
   uint64_t point = place.point;
   const bool shares_draw = spec.search.options.GetBool(kConstantGridSearch);
   Rng rng(seed, shares_draw ? place.sample_start : number);
-  Json params = spec.space.skeleton;
+  std::vector<Drawn> drawn;
+  drawn.reserve(spec.space.variables.size());
   for (const Variable& variable : spec.space.variables) {
     const auto& values = variable.domain.values;
     if (variable.domain.kind != Domain::Kind::kGrid) {
-      PlaceValue(params, variable, Draw(variable.domain, rng));
+      drawn.push_back(DrawPlaced(variable.domain, rng));
     } else if (fixed.empty() || !fixed.contains(PathText(variable.path))) {
-      PlaceValue(params, variable, values[point % values.size()]);
+      drawn.push_back({values[point % values.size()], point % values.size()});
       point /= values.size();
+    } else {
+      drawn.emplace_back();
     }
   }
-  if (given != nullptr) MergeInto(params, *given);
-  return params;
+  return CompletedBy(spec.space, std::move(drawn), given);
 }
 
 }  // namespace rt

@@ -23,5 +23,6 @@ std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint
 
 // One draw from a domain other than a grid.
 Json Draw(const Domain& domain, Rng& rng);
+Drawn DrawPlaced(const Domain& domain, Rng& rng);
 
 }  // namespace rt

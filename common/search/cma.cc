@@ -63,7 +63,8 @@ double OrderOf(const std::deque<std::pair<double, double>>& pairs) {
 }  // namespace
 
 CmaEs::CmaEs(const Encoding& encoding, uint64_t seed, const CmaOptions& options)
-    : encoding_(encoding), seed_(seed), options_(options), numeric_(Mixture::NumericAxes(encoding)),
+    : encoding_(encoding), seed_(seed), options_(options),
+      numeric_(Mixture::SteadyNumericAxes(encoding)),
       usual_population_(UsualPopulation(numeric_.size())), evolution_(numeric_.size()),
       surrogate_(numeric_.size()) {
   Forget();
@@ -273,7 +274,7 @@ Point CmaEs::Best(const Observations& seen, const Point& base, const Taken& take
   const auto complete = [&](const Point& numeric) {
     Point point = base;
     for (size_t i = 0; i < numeric_.size(); ++i) point[numeric_[i]] = numeric[i];
-    return point;
+    return encoding_.HasConditions() ? encoding_.Snap(std::move(point)) : point;
   };
   std::vector<std::pair<double, Point>> nearest;
   for (const FlyingTrial& trial : seen.in_flight) {

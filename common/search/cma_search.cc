@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/status.h"
+#include "common/search/given_options.h"
 #include "common/search/mixture.h"
 #include "common/search/model_searcher.h"
 
@@ -48,7 +49,7 @@ absl::Status CheckCmaSpace(const Space& space) {
   if (!encoding.ok())
     return SpecError(SpecPathOf(encoding.status()), "cmaes does not search a grid",
                      "write choice, or use basic");
-  const size_t numeric = Mixture::NumericAxes(*encoding).size();
+  const size_t numeric = Mixture::SteadyNumericAxes(*encoding).size();
   if (numeric == 0 && !encoding->axes().empty())
     return SpecError("space", "cmaes needs a parameter that is a number with a range", "use tpe");
   if (numeric > kCmaAxesMax)
@@ -67,22 +68,18 @@ AlgorithmTable MakeCmaTable() {
       .meaning =
           "Evolution strategy that adapts its covariance (CMA-ES), ranked with the help of "
           "a Gaussian process: for parameters that are numbers",
-      .options = {{.name = "points",
-                   .type = Type::kPoints,
-                   .default_value = Json::MakeArray(),
-                   .meaning = "Configurations, or parts of them, that the first trials take as "
-                              "they are"},
-                  {.name = "sigma0",
-                   .default_value = defaults.sigma,
-                   .meaning = "The standard deviation at the start, in units of the range of a "
-                              "parameter",
-                   .lower = 0,
-                   .upper = 1,
-                   .is_open = true}},
+      .options = GivenOptions(),
       .aliases = {"cma"},
       .needs_metric = true,
       .check = CheckCmaOptions,
       .check_space = CheckCmaSpace};
+  table.options.push_back(
+      {.name = "sigma0",
+       .default_value = defaults.sigma,
+       .meaning = "The standard deviation at the start, in units of the range of a parameter",
+       .lower = 0,
+       .upper = 1,
+       .is_open = true});
   for (const CmaCount& option : kCounts)
     table.options.push_back({.name = option.name,
                              .type = Type::kInteger,

@@ -40,21 +40,6 @@ bool IsSame(const Json& a, const Json& b) {
   return a == b || (a.is_number() && b.is_number() && a.AsDouble() == b.AsDouble());
 }
 
-const Json* ValueAt(const Json& tree, const std::vector<PathStep>& path) {
-  const Json* place = &tree;
-  for (const PathStep& step : path) {
-    if (const auto* key = std::get_if<std::string>(&step)) {
-      place = place->Find(*key);
-      if (place == nullptr) return nullptr;
-    } else {
-      const size_t index = std::get<size_t>(step);
-      if (!place->is_array() || index >= place->array().size()) return nullptr;
-      place = &place->array()[index];
-    }
-  }
-  return place;
-}
-
 }  // namespace
 
 void Axis::SetSteps(double first, double last, double step, double offset) {
@@ -183,6 +168,12 @@ double Axis::Snap(double coordinate) const {
   return kind_ == Kind::kReal ? std::clamp(coordinate, 0.0, 1.0) : Centre(CellOf(coordinate));
 }
 
+Drawn Axis::DrawnAt(double coordinate) const {
+  if (order_.empty()) return {Decode(coordinate)};
+  const size_t place = order_[CellOf(coordinate)];
+  return {variable_.domain.values[place], place};
+}
+
 Json Axis::Decode(double coordinate) const {
   const Domain& domain = variable_.domain;
   if (!order_.empty()) return domain.values[order_[CellOf(coordinate)]];
@@ -199,6 +190,11 @@ Json Axis::Decode(double coordinate) const {
   return Json(QuantumValue(k, step_));
 }
 
+double Axis::CoordinateOf(size_t place) const {
+  const auto cell = std::find(order_.begin(), order_.end(), place);
+  return Centre(static_cast<uint64_t>(cell - order_.begin()));
+}
+
 std::optional<double> Axis::Encode(const Json& value) const {
   if (!order_.empty()) {
     for (size_t cell = 0; cell < order_.size(); ++cell)
@@ -213,18 +209,51 @@ std::optional<double> Axis::Encode(const Json& value) const {
 
 absl::StatusOr<Encoding> Encoding::Of(const Space& space) {
   Encoding encoding;
-  encoding.skeleton_ = space.skeleton;
-  for (const Variable& variable : space.variables) {
+  encoding.space_ = space;
+  encoding.drawn_.resize(space.variables.size());
+  std::vector<size_t> axis_of(space.variables.size(), SIZE_MAX);
+  for (size_t i = 0; i < space.variables.size(); ++i) {
+    const Variable& variable = space.variables[i];
     if (variable.domain.kind == DomainKind::kGrid)
       return SpecError("space/" + PathText(variable.path), "a model does not search a grid",
                        "use choice");
-    if (std::optional<Axis> axis = Axis::Of(variable)) {
-      encoding.axes_.push_back(*std::move(axis));
-    } else {
-      PlaceValue(encoding.skeleton_, variable, Axis::Constant(variable));
+    std::optional<Axis> axis = Axis::Of(variable);
+    if (!axis.has_value()) encoding.drawn_[i] = {Axis::Constant(variable), 0};
+    std::vector<AxisCondition> conditions;
+    bool may_exist = true;
+    for (const Condition& each : variable.conditions) {
+      const size_t parent = axis_of[each.variable];
+      if (parent != SIZE_MAX) conditions.push_back({parent, each});
+      else may_exist = may_exist && Hold({each}, encoding.drawn_);
     }
+    if (!axis.has_value() || !may_exist) continue;
+    axis_of[i] = encoding.axes_.size();
+    encoding.axes_.push_back(*std::move(axis));
+    encoding.variable_.push_back(i);
+    encoding.conditions_.push_back(std::move(conditions));
   }
+  while (encoding.steady_ < encoding.axes_.size() && !encoding.IsConditional(encoding.steady_))
+    ++encoding.steady_;
   return encoding;
+}
+
+bool Encoding::Exists(size_t axis, const Point& point) const {
+  for (const AxisCondition& each : conditions_[axis]) {
+    const Drawn of = axes_[each.axis].DrawnAt(point[each.axis]);
+    const std::vector<size_t>& chosen = each.condition.chosen;
+    const bool holds = chosen.empty()
+                           ? of.value.AsDouble() >= each.condition.at_least &&
+                                 of.value.AsDouble() <= each.condition.at_most
+                           : std::find(chosen.begin(), chosen.end(), of.place) != chosen.end();
+    if (!holds) return false;
+  }
+  return true;
+}
+
+std::vector<bool> Encoding::Existing(const Point& point) const {
+  std::vector<bool> existing(axes_.size(), true);
+  for (size_t axis = steady_; axis < axes_.size(); ++axis) existing[axis] = Exists(axis, point);
+  return existing;
 }
 
 uint64_t Encoding::Configurations() const {
@@ -241,20 +270,31 @@ bool Encoding::IsDiscrete() const {
                      [](const Axis& axis) { return axis.kind() != Axis::Kind::kReal; });
 }
 
-Json Encoding::Decode(const Point& point) const {
-  Json params = skeleton_;
-  for (size_t i = 0; i < axes_.size(); ++i)
-    PlaceValue(params, axes_[i].variable(), axes_[i].Decode(point[i]));
-  return params;
+std::vector<Drawn> Encoding::DrawnAt(const Point& point) const {
+  std::vector<Drawn> drawn = drawn_;
+  for (size_t i = 0; i < axes_.size(); ++i) drawn[variable_[i]] = axes_[i].DrawnAt(point[i]);
+  return drawn;
 }
+
+Json Encoding::Decode(const Point& point) const { return ConfigurationOf(space_, DrawnAt(point)); }
 
 std::optional<Point> Encoding::Encode(const Json& params) const {
   Point point;
   point.reserve(axes_.size());
-  for (const Axis& axis : axes_) {
-    const Json* value = ValueAt(params, axis.variable().path);
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    const Axis& axis = axes_[i];
+    if (IsConditional(i) && !Exists(i, point)) {
+      point.push_back(axis.Snap(0.5));
+      continue;
+    }
+    const Json* value = ValueAtPath(params, axis.variable().path);
     if (value == nullptr) return std::nullopt;
-    const std::optional<double> coordinate = axis.Encode(*value);
+    std::optional<double> coordinate = axis.Encode(*value);
+    if (!coordinate.has_value() && HasConditions()) {
+      const size_t place = PlaceOfValue(space_, variable_[i], *value);
+      const auto& values = axis.variable().domain.values;
+      if (place < values.size()) coordinate = axis.CoordinateOf(place);
+    }
     if (!coordinate.has_value()) return std::nullopt;
     point.push_back(*coordinate);
   }
@@ -262,7 +302,8 @@ std::optional<Point> Encoding::Encode(const Json& params) const {
 }
 
 Point Encoding::Snap(Point point) const {
-  for (size_t i = 0; i < axes_.size(); ++i) point[i] = axes_[i].Snap(point[i]);
+  for (size_t i = 0; i < axes_.size(); ++i)
+    point[i] = axes_[i].Snap(i < steady_ || Exists(i, point) ? point[i] : 0.5);
   return point;
 }
 

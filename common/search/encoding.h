@@ -7,6 +7,9 @@
 // into cells around their values, in order; a choice among three or more different numbers is
 // ordered by value, any other choice is a set of categories with cells of one width.
 //
+// A variable that some configurations lack is an axis too. Where it does not exist, its coordinate
+// is the one nearest to the middle.
+//
 // Pure and immutable; owned by whoever runs a model, any thread.
 #pragma once
 
@@ -51,6 +54,10 @@ class Axis {
   double Snap(double coordinate) const;
 
   Json Decode(double coordinate) const;
+  // The same, with the place in the values of a choice.
+  Drawn DrawnAt(double coordinate) const;
+  // Of a choice: the middle of the cell of this place in its values.
+  double CoordinateOf(size_t place) const;
   // nullopt when the variable cannot have this type, or when a category is unknown. A number
   // outside the bounds takes the nearest coordinate.
   std::optional<double> Encode(const Json& value) const;
@@ -88,17 +95,37 @@ class Encoding {
   uint64_t Configurations() const;
   // Whether every axis has cells, so that a configuration may come twice.
   bool IsDiscrete() const;
+  // Whether some configurations lack this axis; those that all have come first.
+  bool IsConditional(size_t axis) const { return !conditions_[axis].empty(); }
+  bool HasConditions() const { return steady_ < axes_.size(); }
+  // Whether the point has the axis; of the coordinates before it, only.
+  bool Exists(size_t axis, const Point& point) const;
+  // By axis.
+  std::vector<bool> Existing(const Point& point) const;
 
   // `point` has a coordinate per axis. The result is a configuration as the trial receives it.
   Json Decode(const Point& point) const;
+  // What was drawn for each variable of the space, also for those that do not exist.
+  std::vector<Drawn> DrawnAt(const Point& point) const;
   // nullopt when `params` lacks a variable or has a value that is no point of this space.
   std::optional<Point> Encode(const Json& params) const;
-  // The point that Encode(Decode(point)) gives, but for the rounding of real coordinates.
+  // The point that Encode(Decode(point)) gives, but for the rounding of real coordinates. An axis
+  // that does not exist has the coordinate nearest to the middle.
   Point Snap(Point point) const;
 
  private:
-  Json skeleton_;  // The constants, and the variables with one value.
+  // A condition on another axis.
+  struct AxisCondition {
+    size_t axis;
+    Condition condition;
+  };
+
+  Space space_;
   std::vector<Axis> axes_;
+  std::vector<size_t> variable_;  // Of an axis, in the space.
+  std::vector<std::vector<AxisCondition>> conditions_;
+  size_t steady_ = 0;         // So many axes, the first ones, exist in every configuration.
+  std::vector<Drawn> drawn_;  // Of the variables with one value.
 };
 
 }  // namespace rt

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/base/status.h"
+#include "common/search/given_options.h"
+#include "common/search/gp_outcomes.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
@@ -46,13 +48,10 @@ AlgorithmTable MakeGpTable() {
       .name = "gp",
       .version = 1,
       .meaning = "Bayesian optimisation with a Gaussian process (GP-BO): for few, expensive trials",
-      .options = {{.name = "points",
-                   .type = Type::kPoints,
-                   .default_value = Json::MakeArray(),
-                   .meaning = "Configurations, or parts of them, that the first trials take as "
-                              "they are"}},
+      .options = GivenOptions(),
       .aliases = {"bayesian"},
       .needs_metric = true,
+      .knows_outcomes = true,
       .check_space = CheckGpSpace};
   for (const GpCount& option : kGpCounts)
     table.options.push_back({.name = option.name,
@@ -66,19 +65,26 @@ AlgorithmTable MakeGpTable() {
 
 class GpModel final : public PointModel {
  public:
-  GpModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
-    if (trials().status().ok())
-      optimizer_.emplace(trials().encoding(), seed, GpOptionsFrom(spec.search.options));
+  GpModel(const ExperimentSpec& spec, uint64_t seed)
+      : PointModel(spec, seed), options_(GpOptionsFrom(spec.search.options)), seed_(seed),
+        has_outcomes_(!spec.OutcomeKeys().empty()) {
+    if (trials().status().ok()) optimizer_.emplace(trials().encoding(), seed, options_);
   }
 
  protected:
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
-    std::optional<GpAnswer> answer = optimizer_->Suggest(seen, number, give_up);
+    std::optional<GpAnswer> answer =
+        has_outcomes_
+            ? SuggestGpOutcomes(trials().encoding(), seen, seed_, number, options_, give_up)
+            : optimizer_->Suggest(seen, number, give_up);
     return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
+  const GpOptions options_;
+  const uint64_t seed_;
+  const bool has_outcomes_;               // Several objectives, or constraints.
   std::optional<GpOptimizer> optimizer_;  // Empty: the space cannot be searched.
 };
 

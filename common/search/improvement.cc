@@ -25,4 +25,14 @@ Hope HopeAt(double z) {
           (1 - 1 / square) * std::abs(z) / (1 - 3 / square), square / (1 - 3 / square)};
 }
 
+Chance ChanceAt(double z) {
+  constexpr double kTail = -6;  // Below it the series holds to 1e-4.
+  if (z > kTail) {
+    const double mass = NormalCdf(z);
+    return {Log(mass), Exp(-0.5 * z * z - kLogSqrtTau) / mass};
+  }
+  const double square = z * z, series = 1 - 1 / square + 3 / (square * square);
+  return {-0.5 * square - kLogSqrtTau - Log(-z) + Log(series), -z / series};
+}
+
 }  // namespace rt

@@ -15,4 +15,11 @@ struct Hope {
 
 Hope HopeAt(double z);
 
+// ln Phi(z), the chance that a standard normal variable is below z, and its derivative.
+struct Chance {
+  double logarithm = 0, slope = 0;
+};
+
+Chance ChanceAt(double z);
+
 }  // namespace rt

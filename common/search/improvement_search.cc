@@ -69,9 +69,15 @@ class ImprovementSearch {
   bool IsOver() const { return give_up_ && give_up_(); }
 
   double ScoreOf(const Point& point) const {
+    double score = 0;
+    for (const KeptConstraint& each : task_.constraints) {
+      const GaussianProcess::Prediction at = each.process.At(point);
+      score += ChanceAt((each.limit - at.mean) / std::sqrt(at.variance)).logarithm;
+    }
+    if (task_.only_constraints) return score;
     const GaussianProcess::Prediction at = task_.process.At(point);
     const double deviation = std::sqrt(at.variance);
-    return HopeAt((task_.lowest - at.mean) / deviation).logarithm + Log(deviation);
+    return score + HopeAt((task_.lowest - at.mean) / deviation).logarithm + Log(deviation);
   }
 
   void Add(Point point) {
@@ -149,6 +155,25 @@ class ImprovementSearch {
     return sum;
   }
 
+  // Minus the logarithm of the probability that all are kept, with its slopes.
+  double LossOfConstraints(const Point& point, std::vector<double>& gradient) const {
+    std::fill(gradient.begin(), gradient.end(), 0.0);
+    GaussianProcess::Slopes slopes;
+    double loss = 0;
+    for (const KeptConstraint& each : task_.constraints) {
+      const GaussianProcess::Prediction at = each.process.At(point, slopes);
+      const double deviation = std::sqrt(at.variance), z = (each.limit - at.mean) / deviation;
+      const Chance chance = ChanceAt(z);
+      loss -= chance.logarithm;
+      for (size_t i = 0; i < numeric_.size(); ++i) {
+        const size_t k = numeric_[i];
+        gradient[i] += scales_[k] * chance.slope *
+                       (slopes.mean[k] / deviation + z * slopes.variance[k] / (2 * at.variance));
+      }
+    }
+    return loss;
+  }
+
   // The top of the hill, along the numeric axes, which count as real here.
   Point Improve(const Point& start) const {
     if (numeric_.empty()) return start;
@@ -157,21 +182,24 @@ class ImprovementSearch {
     const SmoothFunction loss = [&](const std::vector<double>& x, std::vector<double>& gradient) {
       if (IsOver()) return HUGE_VAL;
       for (size_t i = 0; i < numeric_.size(); ++i) point[numeric_[i]] = x[i] * scales_[numeric_[i]];
+      const double kept = LossOfConstraints(point, gradient);
+      if (task_.only_constraints) return kept;
       const GaussianProcess::Prediction at = task_.process.At(point, slopes);
       const double deviation = std::sqrt(at.variance);
       const Hope hope = HopeAt((task_.lowest - at.mean) / deviation);
       for (size_t i = 0; i < numeric_.size(); ++i) {
         const size_t k = numeric_[i];
-        gradient[i] = scales_[k] * (hope.mass / deviation * slopes.mean[k] -
-                                    hope.density / (2 * at.variance) * slopes.variance[k]);
+        gradient[i] += scales_[k] * (hope.mass / deviation * slopes.mean[k] -
+                                     hope.density / (2 * at.variance) * slopes.variance[k]);
       }
-      return -(hope.logarithm + Log(deviation));
+      return kept - (hope.logarithm + Log(deviation));
     };
     Box box;
     std::vector<double> x;
     for (const size_t k : numeric_) {
-      box.lower.push_back(task_.lower[k] / scales_[k]);
-      box.upper.push_back(task_.upper[k] / scales_[k]);
+      const bool exists = task_.encoding.Exists(k, start);
+      box.lower.push_back((exists ? task_.lower[k] : start[k]) / scales_[k]);
+      box.upper.push_back((exists ? task_.upper[k] : start[k]) / scales_[k]);
       x.push_back(start[k] / scales_[k]);
     }
     Minimise(loss, box, {.iterations = kSteps, .gradient_min = kSlopeMin}, x);
@@ -205,6 +233,7 @@ class ImprovementSearch {
       for (const uint64_t cell : OtherCells(axes_[k], best.point[k])) {
         Point point = best.point;
         point[k] = axes_[k].Centre(cell);
+        if (task_.encoding.HasConditions()) point = task_.encoding.Snap(std::move(point));
         if (task_.taken.Has(point)) continue;
         const double score = ScoreOf(point);
         if (score <= best.score) continue;

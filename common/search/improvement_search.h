@@ -1,6 +1,6 @@
-// The point of a space where the expected improvement is highest: many candidates, of which the
-// best few are improved along the gradient, and then cell by cell where axes have cells. Pure;
-// equal to the bit on every machine; any thread.
+// The point of a space where the expected improvement is highest, and constraints are kept: many
+// candidates, of which the best few are improved along the gradient, and then cell by cell where
+// axes have cells. Pure; equal to the bit on every machine; any thread.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,13 @@
 
 namespace rt {
 
+// What must not be above `limit`, with a probability that the score is multiplied by. Source:
+// Gardner et al., "Bayesian optimization with inequality constraints", 2014.
+struct KeptConstraint {
+  GaussianProcess process;
+  double limit = 0;
+};
+
 struct ImprovementTask {
   const Encoding& encoding;  // At least one axis.
   const Taken& taken;
@@ -24,6 +31,8 @@ struct ImprovementTask {
   Point lower, upper;
   bool keeps_categories = false;
   std::vector<Point> best = {};  // Known points, the best first; at least one.
+  std::vector<KeptConstraint> constraints = {};
+  bool only_constraints = false;  // No known point keeps them: the value does not count.
 };
 
 // Snapped. nullopt: given up. Empty: no candidate is free.

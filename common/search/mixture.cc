@@ -91,7 +91,8 @@ Mixture::Mixture(const Encoding& encoding, const std::vector<WeightedPoint>& poi
   log_weight_ = log_share_;
   const std::vector<Axis>& axes = encoding.axes();
   for (size_t axis = 0; axis < axes.size(); ++axis) {
-    if (axes[axis].kind() == Axis::Kind::kCategories) AddCategory(axis, points, rule);
+    if (encoding.IsConditional(axis)) AddConditional(axis, points, rule);
+    else if (axes[axis].kind() == Axis::Kind::kCategories) AddCategory(axis, points, rule);
     else AddNumeric(axis, points, rule);
   }
 }
@@ -127,6 +128,49 @@ void Mixture::AddCategory(size_t axis, const std::vector<WeightedPoint>& points,
   column.log_other = Log(each / total * count);
   for (const WeightedPoint& at : points) column.centre.push_back((*at.point)[axis]);
   categories_.push_back(std::move(column));
+}
+
+void Mixture::AddConditional(size_t axis, const std::vector<WeightedPoint>& points,
+                             const KernelRule& rule) {
+  const Axis& of = encoding_->axes()[axis];
+  ConditionalColumn column{axis, of.kind() == Axis::Kind::kCategories, {}, {}, {}, {}, {}};
+  std::vector<WeightedPoint> having;
+  double total = rule.uniform_weight, sum = 0;
+  for (size_t i = 0; i < kernels_; ++i) {
+    if (!encoding_->Exists(axis, *points[i].point)) continue;
+    column.kernels.push_back(i);
+    column.centre.push_back((*points[i].point)[axis]);
+    having.push_back(points[i]);
+    total += points[i].weight;
+  }
+  for (const WeightedPoint& at : having) column.cumulative.push_back(sum += at.weight / total);
+  if (column.is_category) {
+    const double count = static_cast<double>(of.count());
+    const double each = rule.category_prior / static_cast<double>(having.size() + 1);
+    column.half_width = 0.5 / count;
+    column.own = (1 + each) / (1 + count * each);
+    column.log_own = Log(column.own * count);
+    column.log_other = Log(each / (1 + count * each) * count);
+  } else if (!having.empty()) {
+    const double width = rule.factor *
+                         Exp(-rule.exponent * Log(static_cast<double>(having.size()))) *
+                         Spread(axis, having, rule.spread_prior);
+    for (const double centre : column.centre) {
+      double least = rule.width_min;
+      if (of.kind() == Axis::Kind::kSteps)
+        least = std::max(least, rule.cell_width_min * of.Width(of.CellOf(centre)));
+      column.width.push_back(std::clamp(width, std::min(least, 1.0), 1.0));
+      const double inverse = 1 / column.width.back();
+      column.log_scale.push_back(Log(inverse / MassInside(centre, inverse)) - kLogSqrtTwoPi);
+    }
+  }
+  conditional_.push_back(std::move(column));
+}
+
+std::vector<size_t> Mixture::SteadyNumericAxes(const Encoding& encoding) {
+  std::vector<size_t> numeric = NumericAxes(encoding);
+  std::erase_if(numeric, [&](size_t axis) { return encoding.IsConditional(axis); });
+  return numeric;
 }
 
 std::vector<size_t> Mixture::NumericAxes(const Encoding& encoding) {
@@ -181,6 +225,29 @@ void Mixture::DrawCorrelated(size_t kernel, Rng& rng, double spread, Point& poin
   }
 }
 
+double Mixture::CategoryNear(const Axis& axis, double centre, double own, Rng& rng) const {
+  const uint64_t cell = axis.CellOf(centre);
+  if (rng.Chance(own)) return axis.Centre(cell);
+  const uint64_t other = rng.Below(axis.count() - 1);
+  return axis.Centre(other < cell ? other : other + 1);
+}
+
+// The kernel's own coordinate where it has one, that of another kernel otherwise.
+double Mixture::DrawConditional(const ConditionalColumn& column, size_t kernel, Rng& rng,
+                                double spread) const {
+  const auto own = std::find(column.kernels.begin(), column.kernels.end(), kernel);
+  size_t from = static_cast<size_t>(own - column.kernels.begin());
+  if (own == column.kernels.end()) {
+    const auto above =
+        std::upper_bound(column.cumulative.begin(), column.cumulative.end(), rng.Uniform());
+    from = static_cast<size_t>(above - column.cumulative.begin());
+  }
+  if (from >= column.kernels.size()) return rng.Uniform();
+  if (column.is_category)
+    return CategoryNear(encoding_->axes()[column.axis], column.centre[from], column.own, rng);
+  return TruncatedNormal(column.centre[from], column.width[from] * spread, rng.Uniform());
+}
+
 Point Mixture::Draw(Rng& rng, double spread) const {
   const auto above = std::upper_bound(cumulative_.begin(), cumulative_.end(), rng.Uniform());
   const size_t kernel = static_cast<size_t>(above - cumulative_.begin());
@@ -193,14 +260,11 @@ Point Mixture::Draw(Rng& rng, double spread) const {
   else DrawCorrelated(kernel, rng, spread, point);
   for (const CategoryColumn& column : categories_) {
     const Axis& axis = encoding_->axes()[column.axis];
-    const uint64_t own = axis.CellOf(column.centre[kernel]);
-    if (rng.Chance(column.own)) {
-      point[column.axis] = axis.Centre(own);
-    } else {
-      const uint64_t other = rng.Below(axis.count() - 1);
-      point[column.axis] = axis.Centre(other < own ? other : other + 1);
-    }
+    point[column.axis] = CategoryNear(axis, column.centre[kernel], column.own, rng);
   }
+  for (const ConditionalColumn& column : conditional_)
+    if (encoding_->Exists(column.axis, point))
+      point[column.axis] = DrawConditional(column, kernel, rng, spread);
   return encoding_->Snap(std::move(point));
 }
 
@@ -227,6 +291,23 @@ void Mixture::AddSquares(const Point& point, std::vector<double>& squares) const
   }
 }
 
+void Mixture::AddConditionalLogs(const Point& point, std::vector<double>& logs) const {
+  for (const ConditionalColumn& column : conditional_) {
+    if (!encoding_->Exists(column.axis, point)) continue;
+    const double x = point[column.axis];
+    for (size_t i = 0; i < column.kernels.size(); ++i) {
+      double& log = logs[column.kernels[i]];
+      if (column.is_category) {
+        log +=
+            std::abs(x - column.centre[i]) < column.half_width ? column.log_own : column.log_other;
+      } else {
+        const double z = (x - column.centre[i]) / column.width[i];
+        log += column.log_scale[i] - 0.5 * z * z;
+      }
+    }
+  }
+}
+
 double Mixture::LogDensity(const Point& point, std::vector<double>& scratch) const {
   scratch.assign(kernels_, 0);
   AddSquares(point, scratch);
@@ -237,6 +318,7 @@ double Mixture::LogDensity(const Point& point, std::vector<double>& scratch) con
       scratch[i] +=
           std::abs(x - column.centre[i]) < column.half_width ? column.log_own : column.log_other;
   }
+  if (!conditional_.empty()) AddConditionalLogs(point, scratch);
   double largest = log_uniform_;
   for (size_t i = 0; i < kernels_; ++i) largest = std::max(largest, scratch[i]);
   double sum = Exp(log_uniform_ - largest);

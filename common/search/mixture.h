@@ -1,6 +1,8 @@
 // A Parzen estimator: a density on the unit cube that is a weighted sum of kernels, one around each
 // given point, and of a uniform kernel. A kernel is a product over the axes: a normal density that
 // is cut off at 0 and 1, or probabilities of categories. The densities of TPE are two of these.
+// A kernel whose point lacks an axis is uniform there, and an axis that a point lacks does not
+// count in the density at that point.
 //
 // Pure; whoever suggests builds it for one answer and drops it; a mixture is not changed after
 // `Correlate`, and any thread may read it.
@@ -38,10 +40,12 @@ class Mixture {
           const KernelRule& rule);
 
   // Lets the kernels follow a correlation of the numeric axes: a symmetric matrix by rows, with
-  // ones on its diagonal, in the order of NumericAxes(). The kernels are not normalised for what
-  // lies outside the cube then. False, and nothing changes, when it is not positive definite.
+  // ones on its diagonal, in the order of SteadyNumericAxes(). The kernels are not normalised for
+  // what lies outside the cube then. False, and nothing changes, when it is not positive definite.
   bool Correlate(const std::vector<double>& correlation);
   static std::vector<size_t> NumericAxes(const Encoding& encoding);
+  // Those of them that every configuration has.
+  static std::vector<size_t> SteadyNumericAxes(const Encoding& encoding);
 
   // A point of the mixture with bandwidths times `spread`, snapped to the centres of cells.
   Point Draw(Rng& rng, double spread) const;
@@ -63,6 +67,22 @@ class Mixture {
     double log_own, log_other;  // Densities relative to the uniform one.
   };
 
+  // An axis that some configurations lack, with the kernels that have it.
+  struct ConditionalColumn {
+    size_t axis;
+    bool is_category;
+    std::vector<size_t> kernels;
+    std::vector<double> cumulative;  // Their weights, normalised; the rest is the uniform kernel's.
+    std::vector<double> centre, width, log_scale;                // By these kernels.
+    double half_width = 0, own = 0, log_own = 0, log_other = 0;  // Of a category.
+  };
+
+  void AddConditional(size_t axis, const std::vector<WeightedPoint>& points,
+                      const KernelRule& rule);
+  double DrawConditional(const ConditionalColumn& column, size_t kernel, Rng& rng,
+                         double spread) const;
+  double CategoryNear(const Axis& axis, double centre, double own, Rng& rng) const;
+  void AddConditionalLogs(const Point& point, std::vector<double>& logs) const;
   void AddNumeric(size_t axis, const std::vector<WeightedPoint>& points, const KernelRule& rule);
   void AddCategory(size_t axis, const std::vector<WeightedPoint>& points, const KernelRule& rule);
   void DrawNumeric(size_t kernel, Rng& rng, double spread, Point& point) const;
@@ -77,6 +97,7 @@ class Mixture {
   double log_uniform_ = 0;
   std::vector<NumericColumn> numeric_;
   std::vector<CategoryColumn> categories_;
+  std::vector<ConditionalColumn> conditional_;
   // Of correlated kernels: the lower triangle by rows that maps independent normal numbers to
   // distances from a kernel's centre, its inverse, and the centres mapped by that, axis by axis.
   std::vector<double> factor_, inverse_factor_;

@@ -29,6 +29,9 @@ struct TrialResult {
   double value = 0;  // Of kValue, as it was reported: not negated where the mode is max.
   // When it ended, in milliseconds of the head's clock; 0 of kOpen. Trials may end at one time.
   int64_t ended_at = 0;
+  // Where the experiment has OutcomeKeys: their values in the trial's newest row, in that order.
+  // Empty of a trial without such a row, which counts as kBad.
+  std::vector<double> outcome = {};
   friend bool operator==(const TrialResult&, const TrialResult&) = default;
 };
 

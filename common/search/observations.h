@@ -18,6 +18,12 @@ struct FinishedTrial {
   // out.
   double value = 0;
   int64_t ended_at = 0;  // Orders the trials, with the number; in any unit.
+  // Of several objectives, or with constraints: what was observed, minimised, and by how much the
+  // constraints are exceeded, 0 where they are kept. `value` is a place in the order of the trials
+  // then, which all that compare by order can use.
+  std::vector<double> values = {};
+  double violation = 0;
+  std::vector<double> excesses = {};  // Of each constraint; not above 0 where it is kept.
 };
 
 struct FlyingTrial {

@@ -13,7 +13,4 @@ namespace rt {
 // space has a grid, which is no cube: what random search draws.
 Json SobolConfiguration(const ExperimentSpec& spec, uint64_t seed, uint64_t number);
 
-// Lays the members of `from` over `into`; objects are merged member by member.
-void MergeInto(Json& into, const Json& from);
-
 }  // namespace rt

@@ -4,6 +4,12 @@
 #include <vector>
 
 namespace rt {
+namespace {
+
+// Places that are looked at for a free configuration: some milliseconds.
+constexpr uint64_t kPlacesMax = 20'000;
+
+}  // namespace
 
 bool Taken::Has(const Point& point) const {
   if (!applies_) return false;
@@ -21,8 +27,17 @@ std::optional<Point> Taken::Free(Rng& rng) const {
   taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
   if (taken.size() >= total) return std::nullopt;
   uint64_t place = rng.Below(total);
-  while (std::binary_search(taken.begin(), taken.end(), place)) place = (place + 1) % total;
-  return PointAt(place);
+  if (!encoding_.HasConditions()) {
+    while (std::binary_search(taken.begin(), taken.end(), place)) place = (place + 1) % total;
+    return PointAt(place);
+  }
+  // Several places are one configuration where axes do not exist: `total` is more than there are.
+  for (uint64_t looked = 0; looked < std::min(total, kPlacesMax); ++looked) {
+    Point point = encoding_.Snap(PointAt(place));
+    if (!std::binary_search(taken.begin(), taken.end(), PlaceOf(point))) return point;
+    place = (place + 1) % total;
+  }
+  return std::nullopt;
 }
 
 // The place of a configuration in the list of all, the first axis fastest. Distinct as long as

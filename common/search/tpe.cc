@@ -186,7 +186,7 @@ Mixture GoodMixture(const Encoding& encoding, const Split& split, uint64_t numbe
                 .uniform_weight = options.good_prior,
                 .spread_prior = options.spread_prior,
                 .category_prior = options.category_prior});
-  const std::vector<size_t> numeric = Mixture::NumericAxes(encoding);
+  const std::vector<size_t> numeric = Mixture::SteadyNumericAxes(encoding);
   if (number % 2 == 0 && numeric.size() > 1 && numeric.size() <= options.correlated_axes_max)
     good.Correlate(Correlation(split, numeric, options));
   return good;

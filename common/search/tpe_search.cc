@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/base/status.h"
+#include "common/search/given_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
@@ -94,12 +95,9 @@ AlgorithmTable MakeTpeTable() {
       .meaning =
           "Tree-structured Parzen estimator: proposes what resembles the best trials more "
           "than the others",
-      .options = {{.name = "points",
-                   .type = Type::kPoints,
-                   .default_value = Json::MakeArray(),
-                   .meaning = "Configurations, or parts of them, that the first trials take as "
-                              "they are"}},
+      .options = GivenOptions(),
       .needs_metric = true,
+      .knows_outcomes = true,
       .check = CheckTpeOptions,
       .check_space = CheckTpeSpace};
   for (const TpeOption& option : kOptions) {

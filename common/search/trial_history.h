@@ -12,6 +12,7 @@
 #include "common/search/encoding.h"
 #include "common/search/model.h"
 #include "common/search/observations.h"
+#include "common/search/outcomes.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
@@ -31,15 +32,25 @@ class TrialHistory {
   std::optional<Json> GivenTo(uint64_t number) const;
   // `results` has an entry for each trial that was added. Values are negated where the mode is max;
   // trials whose end says nothing are left out.
-  Observations SeenIn(const std::vector<TrialResult>& results) const;
+  // Valid until the next call of a function that is not const; costs what is new.
+  const Observations& SeenIn(const std::vector<TrialResult>& results);
   // The configuration at a point; an error when a coordinate is not finite.
   absl::StatusOr<Json> ConfigurationAt(const Point& point) const;
 
  private:
+  void AddEvaluated(const Json& result);
+
   const absl::StatusOr<Encoding> encoding_;
   const double sign_;
+  const Outcomes outcomes_;
   std::vector<Json> given_;                   // By number.
+  // What is known from elsewhere. It comes before the trials, whose numbers it moves up.
+  std::vector<FinishedTrial> evaluated_;
   std::vector<std::optional<Point>> points_;  // By number.
+  // What SeenIn returned, and the results by number of which its finished trials are made. Those of
+  // other trials are open.
+  Observations seen_;
+  std::vector<TrialResult> settled_;
 };
 
 }  // namespace rt

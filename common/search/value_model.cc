@@ -25,17 +25,6 @@ constexpr double kBetterMin = 1e-3;  // By which another start must be better.
 constexpr double kShortLength = -1.8971199848858813, kShortDeviation = 0.5;
 constexpr double kRootOfTwo = 1.4142135623730951, kLnMillionth = -13.815510557964274;
 
-GaussianForm WholeForm(const Encoding& encoding) {
-  GaussianForm form{.axes = encoding.axes().size()};
-  for (const Axis& axis : encoding.axes())
-    form.is_category.push_back(axis.kind() == Axis::Kind::kCategories);
-  form.length_mean = kRootOfTwo - 1 + 0.5 * Log(static_cast<double>(form.axes));
-  form.length_deviation = 0.7;
-  form.noise_mean = kLnMillionth;
-  form.kernel = Kernel::kMatern;
-  return form;
-}
-
 bool HasGrown(size_t results, size_t since, double part, size_t least) {
   const double grown = static_cast<double>(results) - static_cast<double>(since);
   return grown >= std::max(static_cast<double>(least), part * static_cast<double>(results));
@@ -46,6 +35,17 @@ Kernel OtherThan(Kernel kernel) {
 }
 
 }  // namespace
+
+GaussianForm WholeForm(const Encoding& encoding) {
+  GaussianForm form{.axes = encoding.axes().size()};
+  for (const Axis& axis : encoding.axes())
+    form.is_category.push_back(axis.kind() == Axis::Kind::kCategories);
+  form.length_mean = kRootOfTwo - 1 + 0.5 * Log(static_cast<double>(form.axes));
+  form.length_deviation = 0.7;
+  form.noise_mean = kLnMillionth;
+  form.kernel = Kernel::kMatern;
+  return form;
+}
 
 ValueModel::ValueModel(const Encoding& encoding, uint64_t seed)
     : seed_(seed), process_(WholeForm(encoding)), log_scale_(kNoScale) {}

@@ -18,6 +18,9 @@
 
 namespace rt {
 
+// What a process over the whole space assumes before it knows values.
+GaussianForm WholeForm(const Encoding& encoding);
+
 class ValueModel {
  public:
   ValueModel(const Encoding& encoding, uint64_t seed);

@@ -26,6 +26,8 @@ const char* NameOfType(Type type) {
     case Type::kFlag: return "flag";
     case Type::kMetricName: return "metric name";
     case Type::kPoints: return "points";
+    case Type::kEvaluated: return "results";
+    case Type::kExperiments: return "experiments";
     case Type::kMutations: return "mutations";
   }
   return "";
@@ -55,6 +57,35 @@ std::string PointsProblem(const Json& value) {
     return "must be a list of at most " + std::to_string(limits::kPointsMax) + " configurations";
   for (const Json& point : value.array())
     if (!point.is_object()) return "a point must be a map";
+  return "";
+}
+
+bool IsResult(const Json& value) {
+  if (value.is_array())
+    return !value.array().empty() && std::all_of(value.array().begin(), value.array().end(),
+                                                 [](const Json& each) { return each.HasDouble(); });
+  return value.is_null() || value.HasDouble();
+}
+
+std::string EvaluatedProblem(const Json& value) {
+  if (!value.is_array() || value.array().size() > limits::kPointsMax)
+    return "must be a list of at most " + std::to_string(limits::kPointsMax) + " results";
+  for (const Json& each : value.array()) {
+    const Json *config = each.Find("config"), *result = each.Find("value");
+    if (config == nullptr || !config->is_object() || result == nullptr || !IsResult(*result) ||
+        each.object().size() != 2)
+      return "each must be {config: {…}, value: number}, with a list of numbers for several "
+             "objectives, and null for a failure";
+  }
+  return "";
+}
+
+std::string ExperimentsProblem(const Json& value) {
+  if (!value.is_array() || value.array().size() > limits::kWarmStartMax)
+    return "must be a list of at most " + std::to_string(limits::kWarmStartMax) +
+           " numbers of experiments";
+  for (const Json& each : value.array())
+    if (!each.is_int() || each.AsInt() <= 0) return "each must be the number of an experiment";
   return "";
 }
 
@@ -90,6 +121,8 @@ std::string ProblemOf(const AlgorithmOption& option, const Json& value) {
       if (value.is_string() && !value.AsString().empty()) return "";
       return "must be the name of a reported value";
     case Type::kPoints: return PointsProblem(value);
+    case Type::kEvaluated: return EvaluatedProblem(value);
+    case Type::kExperiments: return ExperimentsProblem(value);
     case Type::kMutations: return MutationsProblem(value, "");
   }
   return "";

@@ -26,9 +26,11 @@ struct AlgorithmOption {
     kNumber,
     kInteger,
     kFlag,
-    kMetricName,  // The name of a value that rows report.
-    kPoints,      // Configurations that the first samples take as they are; it is called "points".
-    kMutations,   // For each parameter, or map of parameters, its values in order or its domain.
+    kMetricName,   // The name of a value that rows report.
+    kPoints,       // Configurations that the first samples take as they are; it is called "points".
+    kEvaluated,    // [{"config", "value"}]: what is known before the search begins.
+    kExperiments,  // Numbers of earlier experiments; the head replaces them by their results.
+    kMutations,    // For each parameter, or map of parameters, its values in order or its domain.
   };
   std::string name;
   Type type = Type::kNumber;
@@ -50,6 +52,8 @@ struct AlgorithmTable {
   std::vector<AlgorithmOption> options;
   std::vector<std::string> aliases = {};  // Other names that users may write.
   bool needs_metric = false;
+  // Of a search algorithm with a metric: it learns from several objectives and from constraints.
+  bool knows_outcomes = false;
   // Rules between options, which ranges do not express. `path` is that of the options.
   absl::Status (*check)(const Json& options, std::string_view path) = nullptr;
   // Of a search algorithm: what it cannot search is refused, with the path in the space.

@@ -15,8 +15,8 @@ namespace {
 // The text of each parameter that a command names, made once, however often it is named.
 class ParameterTexts {
  public:
-  explicit ParameterTexts(const Json& params) : params_(params) {}
-  // `path`: of the argument, for the error.
+  ParameterTexts(const Json& params, const Space& space) : params_(params), space_(space) {}
+  // `path`: of the argument, for the error. Null: this configuration does not have the parameter.
   absl::StatusOr<const std::string*> Find(std::string_view name, const std::string& path) {
     const auto known = texts_.find(name);
     if (known != texts_.end()) return &known->second;
@@ -25,6 +25,7 @@ class ParameterTexts {
       std::string text = value->is_string() ? value->AsString() : value->Dump();
       return &texts_.emplace(name, std::move(text)).first->second;
     }
+    if (IsKnown(name)) return nullptr;
     std::vector<std::string> names;
     const Json flat = Flatten(params_);
     for (const auto& [key, ignored] : flat.object()) names.push_back(key);
@@ -35,7 +36,24 @@ class ParameterTexts {
   }
 
  private:
+  // Whether it is in some configurations.
+  bool IsKnown(std::string_view name) const {
+    const Json* value = FindFlat(space_.skeleton, name);
+    if (value != nullptr) return true;
+    for (const Variable& variable : space_.variables) {
+      if (PathText(variable.path) == name) return true;
+      for (const Json& each : variable.domain.values) {
+        const std::string path = PathText(variable.path) + "/";
+        if (each.is_object() && name.starts_with(path) &&
+            FindFlat(each, name.substr(path.size())) != nullptr)
+          return true;
+      }
+    }
+    return false;
+  }
+
   const Json& params_;
+  const Space& space_;
   std::map<std::string, std::string, std::less<>> texts_;
 };
 
@@ -47,14 +65,15 @@ absl::Status TooLongCommand() {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
-                                                           const Json& params) {
-  ParameterTexts texts(params);
+                                                           const Json& params, const Space& space) {
+  ParameterTexts texts(params, space);
   std::vector<std::string> argv;
   size_t left = limits::kArgvBytesMax;
   for (size_t i = 0; i < command.size(); ++i) {
     const std::string path = "command/" + std::to_string(i);
     std::string_view rest = command[i];
     std::string out;
+    bool is_left_out = false;
     while (true) {
       const size_t open = rest.find("${");
       const size_t close = open == std::string_view::npos ? open : rest.find('}', open);
@@ -64,13 +83,22 @@ absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std
       if (!is_last) {
         RT_ASSIGN_OR_RETURN(const std::string* text,
                             texts.Find(rest.substr(open + 2, close - open - 2), path));
-        if (text->size() > left) return TooLongCommand();
-        out += *text;
+        if (text == nullptr) {
+          is_left_out = true;
+        } else if (text->size() > left) {
+          return TooLongCommand();
+        } else {
+          out += *text;
+        }
         rest.remove_prefix(close + 1);
       }
       if (out.size() >= left) return TooLongCommand();
       if (is_last) break;
     }
+    if (is_left_out && i == 0)
+      return SpecError(path, "the program depends on a parameter that some configurations lack",
+                       "give such parameters to the program as arguments");
+    if (is_left_out) continue;
     left -= out.size() + 1;  // With its NUL.
     argv.push_back(std::move(out));
   }

@@ -7,6 +7,7 @@
 #include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/objectives.h"
 #include "common/spec/patterns.h"
 #include "common/spec/space_check.h"
 
@@ -15,12 +16,12 @@ namespace {
 
 const std::vector<std::string>& KnownKeys() {
   static const std::vector<std::string> keys = {
-      "experiment",   "command",      "script",      "space",       "num_samples", "metric",
-      "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
-      "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
-      "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
-      "driver",       "retry",        "breaker",     "watchdog",    "priority",
-      "short_trials", "limit_cpu",    "strict_metric"};
+      "experiment",   "command",       "script",     "space",    "num_samples", "metric",
+      "mode",         "search",        "scheduler",  "stop",     "resources",   "max_concurrent",
+      "max_failures", "time_budget",   "seed",       "env",      "results_dir", "report_regex",
+      "checkpoints",  "trainable",     "bundle",     "inputs",   "cwd",         "fail_fast",
+      "driver",       "retry",         "breaker",    "watchdog", "priority",    "short_trials",
+      "limit_cpu",    "strict_metric", "constraints"};
   return keys;
 }
 
@@ -115,6 +116,7 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
                          "search '" +
                          spec.search.name + "' would learn nothing",
                      "leave search out");
+  RT_RETURN_IF_ERROR(CheckObjectives(spec));
   const auto check_space = FindTable(AlgorithmKind::kSearch, spec.search.name)->check_space;
   return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }
@@ -126,6 +128,8 @@ absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
   for (const auto& [key, value] : stop->object()) {
     std::string path = "stop/" + key;
     StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};
+    for (const Objective& each : spec.objectives)
+      if (each.metric == key) rule.at_most = each.mode == Mode::kMin;
     const Json* threshold = &value;
     if (value.is_object() && value.object().size() == 1) {
       const std::string& comparison = value.object().front().first;
@@ -240,12 +244,11 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   if (spec.name.find('/') != std::string::npos || spec.name.starts_with('.'))
     return SpecError("experiment", "must not contain '/' or begin with '.'");
   RT_RETURN_IF_ERROR(ReadText(json, "trainable", spec.trainable, limits::kNameBytesMax));
-  RT_RETURN_IF_ERROR(ReadText(json, "metric", spec.metric, limits::kNameBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "results_dir", spec.results_dir, limits::kPathBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "report_regex", spec.report_regex, limits::kReasonBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "bundle", spec.bundle, limits::kNameBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "cwd", spec.cwd, limits::kPathBytesMax));
-  RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
+  RT_RETURN_IF_ERROR(ReadObjectives(json, spec));
   RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, limits::kSamplesMax, spec.num_samples));
   if (spec.num_samples == 0)
     return SpecError("num_samples", "must not be 0", "write -1 for an unlimited number");
@@ -346,7 +349,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_RETURN_IF_ERROR(ReadWatchdog(json, spec.watchdog));
   RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
-  RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
+  RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known, spec.space));
   (void)unused;
   RT_RETURN_IF_ERROR(CheckPatterns(spec));
   if (source == SpecSource::kUser) {

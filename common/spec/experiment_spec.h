@@ -7,6 +7,8 @@
 // JSON form (every key optional unless marked):
 //   experiment* name                      command  [argv…] with ${param}     script  path
 //   space {…}                             num_samples 1                    metric, mode "max"|"min"
+//   metric [name, …], mode [one for each] (several objectives)
+//   constraints {key: {"<=": n} | {">=": n}} (of the newest row of a trial)
 //   strict_metric true (a row without the metric fails its trial)
 //   search, scheduler {NAME: {OPTION: value}}   (by the tables of common/spec/algorithm.h)
 //   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
@@ -51,6 +53,12 @@ struct StopRule {
   double threshold = 0;
 };
 
+// One of several values that the search improves.
+struct Objective {
+  std::string metric;
+  Mode mode = Mode::kMax;
+};
+
 struct CheckpointPolicy {
   std::optional<int> num_to_keep;    // Absent: all.
   std::string score_attribute;       // Empty: the most recent ones.
@@ -90,6 +98,10 @@ struct ExperimentSpec {
   AlgorithmSpec search;
   std::string metric;       // Empty: none.
   Mode mode = Mode::kMax;
+  // Of several objectives: all of them, `metric` and `mode` first. Empty: there is one, or none.
+  std::vector<Objective> objectives;
+  // A trial whose newest row does not keep them is worse than every trial that does.
+  std::vector<StopRule> constraints;
   // A row without the metric fails its trial. Users' specs: true unless they say otherwise.
   bool strict_metric = false;
   AlgorithmSpec scheduler;
@@ -117,6 +129,9 @@ struct ExperimentSpec {
   // Derived. Of each point that the search is given: the trials of the points up to it and its own.
   std::vector<uint64_t> trials_through;
 
+  // The keys that decide how good the newest row of a trial is, the objectives' and then the
+  // constraints'; empty: only the best value of `metric` counts.
+  std::vector<std::string> OutcomeKeys() const;
   // Grid points times samples; nullopt: unbounded.
   std::optional<uint64_t> TrialsTotal() const;
 };
@@ -150,9 +165,11 @@ std::optional<double> RowValue(const RowView& row, std::string_view key);
 // The first rule that the row meets; null when none.
 const StopRule* MetRule(const std::vector<StopRule>& rules, const RowView& row);
 
-// argv of one trial: every ${name} in `command` replaced by the parameter's text. An unknown name
+// argv of one trial: every ${name} in `command` replaced by the parameter's text. An argument that
+// names a parameter of `space` which this configuration does not have is left out. An unknown name
 // is an error that lists the known ones; so is an argv above limits::kArgvBytesMax.
 absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
-                                                           const Json& params);
+                                                           const Json& params,
+                                                           const Space& space = {});
 
 }  // namespace rt

@@ -144,14 +144,39 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
   return request;
 }
 
-// False: it cannot be drawn from.
-bool VariableFrom(const Json& json, const Json& skeleton, Warnings& warnings, Variable& variable) {
-  Reader reader(json, "space/variables", warnings);
+std::vector<PathStep> PathFrom(Reader& reader) {
+  std::vector<PathStep> path;
   for (const Json& step : reader.List("path")) {
-    if (step.is_string()) variable.path.emplace_back(step.AsString());
+    if (step.is_string()) path.emplace_back(step.AsString());
     else if (step.is_int() && step.AsInt() >= 0)
-      variable.path.emplace_back(static_cast<size_t>(step.AsInt()));
+      path.emplace_back(static_cast<size_t>(step.AsInt()));
   }
+  return path;
+}
+
+// False: one of them is about no variable of `space`.
+bool ConditionsFrom(Reader& reader, const std::string& key, const Space& space, Warnings& warnings,
+                    std::vector<Condition>& conditions) {
+  bool works = true;
+  for (const Json& item : reader.List(key)) {
+    Reader one(item, reader.Below(key), warnings);
+    Condition& condition = conditions.emplace_back();
+    condition.variable = space.variables.size();
+    one.Read("variable", condition.variable);
+    for (const Json& place : one.List("chosen"))
+      if (place.is_int() && place.AsInt() >= 0)
+        condition.chosen.push_back(static_cast<size_t>(place.AsInt()));
+    one.Read("at_least", condition.at_least);
+    one.Read("at_most", condition.at_most);
+    works = works && condition.variable < space.variables.size();
+  }
+  return works;
+}
+
+// False: nothing can be drawn from it.
+bool VariableFrom(const Json& json, const Space& space, Warnings& warnings, Variable& variable) {
+  Reader reader(json, "space/variables", warnings);
+  variable.path = PathFrom(reader);
   std::string kind;
   reader.Read("kind", kind);
   reader.Read("lower", variable.domain.lower);
@@ -163,7 +188,9 @@ bool VariableFrom(const Json& json, const Json& skeleton, Warnings& warnings, Va
                                   [&](const auto& item) { return item.second == kind; });
   if (known != names.end()) variable.domain.kind = known->first;
   const bool lists = variable.domain.kind == Kind::kChoice || variable.domain.kind == Kind::kGrid;
-  const bool works = known != names.end() && Locate(skeleton, variable) &&
+  const bool works = known != names.end() &&
+                     ConditionsFrom(reader, "conditions", space, warnings, variable.conditions) &&
+                     Locate(space, variable.path, variable.conditions, variable.at) &&
                      !(lists && variable.domain.values.empty());
   if (!works) reader.Warn("", "has a domain that this release cannot draw from");
   return works;
@@ -178,11 +205,21 @@ bool SpaceFrom(const Json& json, Warnings& warnings, Space& space) {
   bool whole = true;
   for (const Json& item : reader.List("variables")) {
     Variable variable;
-    const bool works = VariableFrom(item, space.skeleton, warnings, variable);
+    const bool works = VariableFrom(item, space, warnings, variable);
     whole = whole && works;
     if (!works) continue;
     if (variable.domain.kind == Kind::kGrid) space.grid_points *= variable.domain.values.size();
     space.variables.push_back(std::move(variable));
+  }
+  for (const Json& item : reader.List("optional")) {
+    Reader one(item, "space/optional", warnings);
+    OptionalMember member{.path = PathFrom(one)};
+    const bool works = whole && ConditionsFrom(one, "inside", space, warnings, member.inside) &&
+                       ConditionsFrom(one, "conditions", space, warnings, member.conditions) &&
+                       Locate(space, member.path, member.inside, member.at);
+    if (works) space.optional.push_back(std::move(member));
+    else one.Warn("", "cannot be left out by this release");
+    whole = whole && works;
   }
   return whole;
 }
@@ -261,13 +298,25 @@ bool AlgorithmsFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
   return knows_search;
 }
 
-void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
-  for (const Json& item : reader.List("stop")) {
-    Reader one(item, "stop", warnings);
-    StopRule& rule = spec.stop.emplace_back();
+void RulesFrom(Reader& reader, const std::string& key, Warnings& warnings,
+               std::vector<StopRule>& rules) {
+  for (const Json& item : reader.List(key)) {
+    Reader one(item, key, warnings);
+    StopRule& rule = rules.emplace_back();
     one.Read("key", rule.key);
     one.Read("at_most", rule.at_most);
     one.Read("threshold", rule.threshold);
+  }
+}
+
+void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
+  RulesFrom(reader, "stop", warnings, spec.stop);
+  RulesFrom(reader, "constraints", warnings, spec.constraints);
+  for (const Json& item : reader.List("objectives")) {
+    Reader one(item, "objectives", warnings);
+    Objective& objective = spec.objectives.emplace_back();
+    one.Read("metric", objective.metric);
+    one.ReadName("mode", kModes, objective.mode, [](Mode mode) { return NameOf(mode); });
   }
   if (const Json* json = reader.Find("driver")) {
     Reader driver(*json, "driver", warnings);

@@ -1,5 +1,7 @@
 // Format 2: written field by field, defaults included, so that a later release with other defaults
 // reads what was meant.
+#include <cmath>
+
 #include "common/spec/journalled_names.h"
 #include "common/spec/journalled_spec.h"
 
@@ -39,23 +41,61 @@ Json ToNormal(const ResourceRequest& request) {
   return json;
 }
 
+Json ToNormal(const std::vector<PathStep>& path) {
+  Json list = Json::MakeArray();
+  for (const PathStep& step : path) {
+    if (const auto* key = std::get_if<std::string>(&step)) list.Append(*key);
+    else list.Append(std::get<size_t>(step));
+  }
+  return list;
+}
+
+Json ToNormal(const std::vector<Condition>& conditions) {
+  Json list = Json::MakeArray();
+  for (const Condition& condition : conditions) {
+    Json one = Json::MakeObject({{"variable", condition.variable}});
+    if (!condition.chosen.empty()) {
+      one.Set("chosen", Json::MakeArray());
+      for (const size_t place : condition.chosen) one.Find("chosen")->Append(place);
+    }
+    if (std::isfinite(condition.at_least)) one.Set("at_least", condition.at_least);
+    if (std::isfinite(condition.at_most)) one.Set("at_most", condition.at_most);
+    list.Append(std::move(one));
+  }
+  return list;
+}
+
 Json ToNormal(const Space& space) {
   Json variables = Json::MakeArray();
   for (const Variable& variable : space.variables) {
-    Json path = Json::MakeArray();
-    for (const PathStep& step : variable.path) {
-      if (const auto* key = std::get_if<std::string>(&step)) path.Append(*key);
-      else path.Append(std::get<size_t>(step));
-    }
     const Domain& domain = variable.domain;
-    variables.Append(Json::MakeObject({{"path", std::move(path)},
+    variables.Append(Json::MakeObject({{"path", ToNormal(variable.path)},
                                        {"kind", KindNames().at(domain.kind)},
                                        {"lower", domain.lower},
                                        {"upper", domain.upper},
                                        {"q", domain.q},
                                        {"values", Json(Json::Array(domain.values))}}));
+    if (!variable.conditions.empty())
+      variables.array().back().Set("conditions", ToNormal(variable.conditions));
   }
-  return Json::MakeObject({{"skeleton", space.skeleton}, {"variables", std::move(variables)}});
+  Json json = Json::MakeObject({{"skeleton", space.skeleton}, {"variables", std::move(variables)}});
+  // Left out where it says nothing: releases before it do not know it.
+  if (space.optional.empty()) return json;
+  Json optional = Json::MakeArray();
+  for (const OptionalMember& member : space.optional)
+    optional.Append(Json::MakeObject({{"path", ToNormal(member.path)},
+                                      {"inside", ToNormal(member.inside)},
+                                      {"conditions", ToNormal(member.conditions)}}));
+  json.Set("optional", std::move(optional));
+  return json;
+}
+
+Json ToNormal(const std::vector<StopRule>& rules) {
+  Json list = Json::MakeArray();
+  for (const StopRule& rule : rules)
+    list.Append(Json::MakeObject(
+        {{"key", rule.key}, {"at_most", rule.at_most}, {"threshold", rule.threshold}}));
+  return list;
 }
 
 Json ToNormal(const std::vector<RetryRule>& rules) {
@@ -102,48 +142,53 @@ std::string NormalText(const JobSpec& spec) {
 }
 
 std::string NormalText(const ExperimentSpec& spec) {
-  Json stop = Json::MakeArray(), inputs = Json::MakeArray();
-  for (const StopRule& rule : spec.stop)
-    stop.Append(Json::MakeObject(
-        {{"key", rule.key}, {"at_most", rule.at_most}, {"threshold", rule.threshold}}));
+  Json inputs = Json::MakeArray();
   for (const InputFile& input : spec.inputs)
     inputs.Append(Json::MakeObject({{"manifest", input.manifest}, {"env", input.env}}));
-  return Json::MakeObject({{"name", spec.name},
-                           {"trainable", spec.trainable},
-                           {"command", TextsOf(spec.command)},
-                           {"space", ToNormal(spec.space)},
-                           {"num_samples", spec.num_samples},
-                           {"search", ToNormal(spec.search)},
-                           {"metric", spec.metric},
-                           {"mode", NameOf(spec.mode)},
-                           {"strict_metric", spec.strict_metric},
-                           {"scheduler", ToNormal(spec.scheduler)},
-                           {"stop", std::move(stop)},
-                           {"resources", ToNormal(spec.resources)},
-                           {"max_concurrent", spec.max_concurrent},
-                           {"limit_cpu", spec.limit_cpu},
-                           {"short_trials", spec.short_trials},
-                           {"priority", spec.priority},
-                           {"max_failures", spec.max_failures},
-                           {"fail_fast", spec.fail_fast},
-                           {"retry", ToNormal(spec.retry)},
-                           {"breaker", Json::MakeObject({{"trials", spec.breaker.trials},
-                                                         {"within_ms", spec.breaker.within}})},
-                           {"watchdog", Json::MakeObject({{"factor", spec.watchdog.factor},
-                                                          {"min_ms", spec.watchdog.min},
-                                                          {"restarts", spec.watchdog.restarts},
-                                                          {"dump", spec.watchdog.dump}})},
-                           {"time_budget_ms", spec.time_budget},
-                           {"seed", spec.seed ? Json(*spec.seed) : Json()},
-                           {"env", MapOf(spec.env)},
-                           {"results_dir", spec.results_dir},
-                           {"report_regex", spec.report_regex},
-                           {"checkpoints", ToNormal(spec.checkpoints)},
-                           {"driver", ToNormal(spec.driver)},
-                           {"bundle", spec.bundle},
-                           {"inputs", std::move(inputs)},
-                           {"cwd", spec.cwd}})
-      .Dump();
+  Json json = Json::MakeObject({{"name", spec.name},
+                                {"trainable", spec.trainable},
+                                {"command", TextsOf(spec.command)},
+                                {"space", ToNormal(spec.space)},
+                                {"num_samples", spec.num_samples},
+                                {"search", ToNormal(spec.search)},
+                                {"metric", spec.metric},
+                                {"mode", NameOf(spec.mode)},
+                                {"strict_metric", spec.strict_metric},
+                                {"scheduler", ToNormal(spec.scheduler)},
+                                {"stop", ToNormal(spec.stop)},
+                                {"resources", ToNormal(spec.resources)},
+                                {"max_concurrent", spec.max_concurrent},
+                                {"limit_cpu", spec.limit_cpu},
+                                {"short_trials", spec.short_trials},
+                                {"priority", spec.priority},
+                                {"max_failures", spec.max_failures},
+                                {"fail_fast", spec.fail_fast},
+                                {"retry", ToNormal(spec.retry)},
+                                {"breaker", Json::MakeObject({{"trials", spec.breaker.trials},
+                                                              {"within_ms", spec.breaker.within}})},
+                                {"watchdog", Json::MakeObject({{"factor", spec.watchdog.factor},
+                                                               {"min_ms", spec.watchdog.min},
+                                                               {"restarts", spec.watchdog.restarts},
+                                                               {"dump", spec.watchdog.dump}})},
+                                {"time_budget_ms", spec.time_budget},
+                                {"seed", spec.seed ? Json(*spec.seed) : Json()},
+                                {"env", MapOf(spec.env)},
+                                {"results_dir", spec.results_dir},
+                                {"report_regex", spec.report_regex},
+                                {"checkpoints", ToNormal(spec.checkpoints)},
+                                {"driver", ToNormal(spec.driver)},
+                                {"bundle", spec.bundle},
+                                {"inputs", std::move(inputs)},
+                                {"cwd", spec.cwd}});
+  // Left out where they say nothing: releases before them do not know them.
+  if (!spec.objectives.empty()) {
+    Json objectives = Json::MakeArray();
+    for (const Objective& each : spec.objectives)
+      objectives.Append(Json::MakeObject({{"metric", each.metric}, {"mode", NameOf(each.mode)}}));
+    json.Set("objectives", std::move(objectives));
+  }
+  if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
+  return json.Dump();
 }
 
 }  // namespace rt

@@ -41,13 +41,19 @@ bool IsDistribution(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Calls `at` for every value below the space that is no part of a distribution, nor of an explicit
-// constant; the first error ends it.
+// Calls `at` for every value below the space that is no part of a distribution, of an explicit
+// constant, nor of a condition; the first error ends it.
 struct SpaceWalk {
   std::function<absl::Status(const std::string& path, const Json& value)> at;
 
   absl::Status Visit(const Json& value, const std::string& path, int depth) {
     if (depth > kNestingMax) return absl::OkStatus();  // ParseSpace says so.
+    if (const Json* condition = value.is_object() && depth > 0 ? value.Find("if") : nullptr;
+        condition != nullptr && condition->is_object()) {
+      Json rest = value;
+      rest.Erase("if");
+      return Visit(rest, path, depth);
+    }
     const bool one = value.is_object() && value.object().size() == 1 && depth > 0;
     if (one) {
       const std::string& name = value.object().front().first;
@@ -122,7 +128,9 @@ absl::Status CheckWritten(const Json& spec) {
     RT_RETURN_IF_ERROR(walk.Visit(*space, "space", 0));
   }
   const Json* mode = spec.Find("mode");
-  if (mode != nullptr && !mode->is_null() && spec.GetString("metric").empty())
+  const Json* metric = spec.Find("metric");
+  const bool has_metric = metric != nullptr && !metric->is_null() && *metric != Json("");
+  if (mode != nullptr && !mode->is_null() && !has_metric)
     return SpecError("mode", "stands without 'metric'", "add metric: NAME, or leave mode out");
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/conditions.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
@@ -94,19 +95,27 @@ absl::StatusOr<Domain> ParseDomain(const Primitive& primitive, const std::string
   return domain;
 }
 
+// Collects the variables. Where they depend on others, `pending` says on which, until all are
+// known.
 struct Walk {
   Space space;
   std::vector<PathStep> path;
   std::vector<size_t> at;
-  std::string root;
+  std::vector<std::string> where;            // The place in the text, for errors.
+  std::vector<PendingCondition> conditions;  // Of the maps that the walk is inside of.
+  std::vector<Condition> inside;             // The choices, by the places of their values.
+  std::vector<std::vector<PendingCondition>> pending, pending_optional;
 
-  std::string Here() const { return path.empty() ? root : root + "/" + PathText(path); }
+  std::string Here() const { return Join(where, "/"); }
 
   absl::StatusOr<Json> Visit(const Json& json) {
-    if (path.size() > 32) return SpecError(Here(), "is nested more than 32 levels deep");
+    if (where.size() > 33) return SpecError(Here(), "is nested more than 32 levels deep");
     if (json.is_array()) return VisitArray(json.array());
     if (!json.is_object()) return json;
     const Json::Object& object = json.object();
+    const Json* condition = path.empty() ? nullptr : json.Find("if");
+    const bool is_conditional = condition != nullptr && condition->is_object();
+    if (is_conditional) return VisitConditional(object, *condition);
     if (object.size() == 1 && !path.empty()) {
       const auto& [name, arguments] = object.front();
       if (name == "constant") return arguments;
@@ -114,24 +123,80 @@ struct Walk {
         return SpecError(Here(), "sample_from runs in the driver and is not supported yet",
                          "draw from a fixed domain, and compute the rest in the trial");
       auto primitive = Primitives().find(name);
-      if (primitive != Primitives().end()) {
-        RT_ASSIGN_OR_RETURN(Domain domain,
-                            ParseDomain(primitive->second, name, arguments, Here()));
-        space.variables.push_back({path, std::move(domain), at});
-        return Json();
-      }
+      if (primitive != Primitives().end()) return VisitVariable(primitive->second, name, arguments);
     }
     return VisitObject(object);
+  }
+
+  absl::StatusOr<Json> VisitVariable(const Primitive& primitive, const std::string& name,
+                                     const Json& arguments) {
+    RT_ASSIGN_OR_RETURN(Domain domain, ParseDomain(primitive, name, arguments, Here()));
+    if (primitive.kind == Kind::kGrid && !(conditions.empty() && inside.empty()))
+      return SpecError(Here(), "a grid cannot depend on another parameter", "write choice");
+    const size_t number = space.variables.size();
+    space.variables.push_back({path, std::move(domain), inside, at});
+    pending.push_back(conditions);
+    if (primitive.kind != Kind::kChoice) return Json();
+    where.push_back(name);
+    for (size_t place = 0; place < arguments.array().size(); ++place) {
+      RT_ASSIGN_OR_RETURN(Json value, VisitValue(number, place, arguments.array()[place]));
+      space.variables[number].domain.values[place] = std::move(value);
+    }
+    where.pop_back();
+    return Json();
+  }
+
+  // A value of a choice; what has no variables inside is what it is.
+  absl::StatusOr<Json> VisitValue(size_t number, size_t place, const Json& value) {
+    if (!value.is_object() && !value.is_array()) return value;
+    if (value.is_object() && value.object().size() == 1 && value.Find("constant") != nullptr)
+      return *value.Find("constant");
+    const size_t known = space.variables.size();
+    where.push_back(std::to_string(place));
+    inside.push_back({number, {place}});
+    if (const Json* condition = value.is_object() ? value.Find("if") : nullptr;
+        condition != nullptr && condition->is_object() && HasVariables(value))
+      return SpecError(Here() + "/if", "a value of a choice cannot depend on another parameter",
+                       "give the whole choice a condition");
+    RT_ASSIGN_OR_RETURN(Json visited, Visit(value));
+    inside.pop_back();
+    where.pop_back();
+    return space.variables.size() > known ? std::move(visited) : value;
+  }
+
+  // {"if": …} beside a variable or the members of a map.
+  absl::StatusOr<Json> VisitConditional(const Json::Object& object, const Json& condition) {
+    if (!std::holds_alternative<std::string>(path.back()))
+      return SpecError(Here() + "/if", "an item of a list cannot be left out",
+                       "give the whole list a condition");
+    Json rest = Json::MakeObject();
+    for (const auto& [key, value] : object)
+      if (key != "if") rest.object().emplace_back(key, value);
+    const size_t outer = conditions.size();
+    for (const auto& [name, wanted] : condition.object())
+      conditions.push_back({name, wanted, Here() + "/if/" + name});
+    if (conditions.size() == outer)
+      return SpecError(Here() + "/if", "names no parameter", "write if: {NAME: VALUE}");
+    space.optional.push_back({path, inside, inside, at});
+    pending_optional.push_back(conditions);
+    RT_ASSIGN_OR_RETURN(Json visited, Visit(rest));
+    conditions.resize(outer);
+    return visited;
+  }
+
+  static bool HasVariables(const Json& json) {
+    Walk walk;
+    walk.path = {std::string("value")};
+    const auto visited = walk.VisitObject(json.object());
+    return visited.ok() && !walk.space.variables.empty();
   }
 
   absl::StatusOr<Json> VisitArray(const Json::Array& array) {
     Json out = Json::MakeArray();
     for (size_t i = 0; i < array.size(); ++i) {
-      path.emplace_back(i);
-      at.push_back(i);
+      Enter(i, i, std::to_string(i));
       RT_ASSIGN_OR_RETURN(Json item, Visit(array[i]));
-      path.pop_back();
-      at.pop_back();
+      Leave();
       out.Append(std::move(item));
     }
     return out;
@@ -140,14 +205,23 @@ struct Walk {
   absl::StatusOr<Json> VisitObject(const Json::Object& object) {
     Json out = Json::MakeObject();
     for (const auto& [key, value] : object) {
-      path.emplace_back(key);
-      at.push_back(out.object().size());
+      Enter(key, out.object().size(), key);
       RT_ASSIGN_OR_RETURN(Json item, Visit(value));
-      path.pop_back();
-      at.pop_back();
+      Leave();
       out.object().emplace_back(key, std::move(item));
     }
     return out;
+  }
+
+  void Enter(PathStep step, size_t index, std::string name) {
+    path.push_back(std::move(step));
+    at.push_back(index);
+    where.push_back(std::move(name));
+  }
+  void Leave() {
+    path.pop_back();
+    at.pop_back();
+    where.pop_back();
   }
 };
 
@@ -177,11 +251,10 @@ std::string PathText(const std::vector<PathStep>& path) {
 
 absl::StatusOr<Space> ParseSpace(const Json& json, std::string_view path) {
   if (!json.is_object()) return SpecError(path, "must be a map of parameters");
-  Walk walk{.root = std::string(path)};
+  Walk walk{.where = {std::string(path)}};
   RT_ASSIGN_OR_RETURN(walk.space.skeleton, walk.Visit(json));
   Space& space = walk.space;
-  std::stable_sort(space.variables.begin(), space.variables.end(),
-                   [](const Variable& a, const Variable& b) { return a.path < b.path; });
+  RT_RETURN_IF_ERROR(ResolveConditions(walk.pending, walk.pending_optional, space));
   for (const Variable& variable : space.variables) {
     if (variable.domain.kind != Kind::kGrid) continue;
     size_t size = variable.domain.values.size();
@@ -190,27 +263,6 @@ absl::StatusOr<Space> ParseSpace(const Json& json, std::string_view path) {
     space.grid_points *= size;
   }
   return std::move(space);
-}
-
-bool Locate(const Json& skeleton, Variable& variable) {
-  const Json* place = &skeleton;
-  variable.at.clear();
-  for (const PathStep& step : variable.path) {
-    size_t index = 0;
-    if (const auto* key = std::get_if<std::string>(&step)) {
-      if (!place->is_object()) return false;
-      const Json::Object& members = place->object();
-      while (index < members.size() && members[index].first != *key) ++index;
-      if (index == members.size()) return false;
-      place = &members[index].second;
-    } else {
-      index = std::get<size_t>(step);
-      if (!place->is_array() || index >= place->array().size()) return false;
-      place = &place->array()[index];
-    }
-    variable.at.push_back(index);
-  }
-  return !variable.path.empty();
 }
 
 void PlaceValue(Json& tree, const Variable& variable, Json value) {

@@ -108,7 +108,8 @@ event::Answered AnswerChecker::OfModel(const event::Answered& answer) const {
 // Keeps what the experiment's model may have read when it gave an answer that is still to come.
 void AnswerChecker::NoteResults(ExperimentId id) {
   if (!world_.index.experiments.at(id).chosen.has_model) return;
-  results_[id][world_.state.seq] = ResultsOf(world_.state.experiments.at(id));
+  results_[id][world_.state.seq] =
+      ResultsOf(world_.state.experiments.at(id), world_.index.experiments.at(id).spec);
 }
 
 // No later answer has read less than this one.

@@ -62,7 +62,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   const Trial& trial = experiment.trials.at(id.number);
   auto params = Json::Parse(trial.params);
   RT_CHECK(params.ok());
-  auto argv = SubstituteCommand(spec.command, *params);
+  auto argv = SubstituteCommand(spec.command, *params, spec.space);
   if (argv.ok()) launch.argv = *std::move(argv);
   else launch.refusal = MessageOf(argv.status());
   launch.env = spec.env;

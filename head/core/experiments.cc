@@ -10,6 +10,7 @@
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
 #include "head/core/requests.h"
+#include "head/core/warm_start.h"
 
 namespace rt {
 namespace {
@@ -94,6 +95,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
   RT_RETURN_IF_ERROR(CheckItemName("experiment", spec.name));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
+  RT_RETURN_IF_ERROR(AddWarmStart(draft.core.world, spec));
   ExperimentId id{state.next_experiment};
   std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;
   std::string results_dir = UniqueResultsDir(

@@ -11,10 +11,28 @@
 namespace rt {
 namespace {
 
-TrialResult ResultOf(const Trial& trial) {
+// The values of these keys in the trial's newest row; empty: it lacks one.
+std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>& keys) {
+  const absl::StatusOr<Json> metrics = Json::Parse(trial.last.metrics);
+  const Json empty = Json::MakeObject();
+  const RowView row{metrics.ok() ? *metrics : empty, trial.last.iteration, trial.last.time_total_s};
+  std::vector<double> outcome;
+  for (const std::string& key : keys) {
+    const std::optional<double> value = RowValue(row, key);
+    if (!value.has_value()) return {};
+    outcome.push_back(*value);
+  }
+  return outcome;
+}
+
+TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
   using Kind = TrialResult::Kind;
+  const std::vector<double> outcome = keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
+  const bool has_value = keys.empty() ? trial.has_best : !outcome.empty();
   const auto ended = [&](Kind kind) {
-    return TrialResult{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
+    TrialResult result{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
+    if (kind == Kind::kValue) result.outcome = outcome;
+    return result;
   };
   switch (trial.end) {
     case TrialEnd::kNone: return {Kind::kOpen};
@@ -23,8 +41,8 @@ TrialResult ResultOf(const Trial& trial) {
       const bool was_lost = !attempts.empty() && attempts.back().outcome == AttemptOutcome::kLost;
       return ended(was_lost ? Kind::kUnknown : Kind::kBad);
     }
-    case TrialEnd::kCompleted: return ended(trial.has_best ? Kind::kValue : Kind::kBad);
-    case TrialEnd::kStopped: return ended(trial.has_best ? Kind::kValue : Kind::kUnknown);
+    case TrialEnd::kCompleted: return ended(has_value ? Kind::kValue : Kind::kBad);
+    case TrialEnd::kStopped: return ended(has_value ? Kind::kValue : Kind::kUnknown);
   }
   return {};
 }
@@ -66,10 +84,11 @@ input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
   return answered;
 }
 
-std::vector<TrialResult> ResultsOf(const Experiment& experiment) {
+std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentSpec& spec) {
+  const std::vector<std::string> keys = spec.OutcomeKeys();
   std::vector<TrialResult> results;
   results.reserve(experiment.trials.size());
-  for (const Trial& trial : experiment.trials) results.push_back(ResultOf(trial));
+  for (const Trial& trial : experiment.trials) results.push_back(ResultOf(trial, keys));
   return results;
 }
 
@@ -134,7 +153,7 @@ std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
                 .observed_through = core.world.state.seq,
                 .from = static_cast<uint32_t>(experiment.trials.size()),
                 .count = static_cast<uint32_t>(wanted),
-                .results = ResultsOf(experiment),
+                .results = ResultsOf(experiment, core.world.index.experiments.at(id).spec),
                 .params_from = place.known,
                 .seed = experiment.seed};
     for (uint32_t number = place.known; number < job.from; ++number)

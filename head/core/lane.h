@@ -51,7 +51,7 @@ class LaneModel {
 };
 
 // What the records say of the experiment's trials, by number.
-std::vector<TrialResult> ResultsOf(const Experiment& experiment);
+std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentSpec& spec);
 // How many configurations its model is to propose now: for all free capacity, and one trial ahead.
 // More would be proposed without the results of what runs.
 size_t WantedOfModel(const Core& core, ExperimentId id, Millis now);

@@ -73,7 +73,12 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
   if (!spec.strict_metric) return std::nullopt;
   const bool waits = accepted.has_best || trial.reports + accepted.count < kLinesWithoutMetric;
   if (!spec.report_regex.empty() && waits) return std::nullopt;
-  return MetricProblem(view, spec.metric);
+  const std::vector<std::string> keys = spec.OutcomeKeys();
+  if (keys.empty()) return MetricProblem(view, spec.metric);
+  for (const std::string& key : keys)
+    if (const std::optional<std::string> problem = MetricProblem(view, key))
+      return *problem + " (at step " + Json(static_cast<int64_t>(view.iteration)).Dump() + ")";
+  return std::nullopt;
 }
 
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
@@ -83,10 +88,18 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
   return Schedule(draft, trial, view, position);
 }
 
+// A row that lacks the key of a constraint does not keep it.
+bool Keeps(const std::vector<StopRule>& constraints, const RowView& view) {
+  return std::all_of(constraints.begin(), constraints.end(), [&](const StopRule& rule) {
+    const std::optional<double> value = RowValue(view, rule.key);
+    return value && (rule.at_most ? *value <= rule.threshold : *value >= rule.threshold);
+  });
+}
+
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
   if (spec.metric.empty()) return;
   std::optional<double> value = RowValue(view, spec.metric);
-  if (!value || std::isnan(*value)) return;
+  if (!value || std::isnan(*value) || !Keeps(spec.constraints, view)) return;
   bool better = !accepted.has_best || (spec.mode == Mode::kMax ? *value > accepted.best
                                                                : *value < accepted.best);
   if (!better) return;

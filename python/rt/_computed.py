@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from rt._encode import draws_inside
 from rt._space import Domain, SampleFrom, Unresolved
 from rt._values import Path
 
@@ -22,14 +23,15 @@ def variables(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
 def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path, Any]]:
     """The parts of a space that only the driver can compute: (path, placeholder until then).
 
-    The placeholder is a SampleFrom, or None where the head chooses among values with domains.
+    The placeholder is a SampleFrom, or None where the head chooses among values of which some have
+    domains, and others are computed. Where none is, the head draws the domains as well.
     """
     found: list[tuple[Path, Any]] = []
     chosen = grids(space)
     for path, value in variables(space):
         if isinstance(value, SampleFrom):
             found.append((path, value))
-        elif value.name == "choice":
+        elif value.name == "choice" and not draws_inside(value):
             chosen.append((path, value.arguments))
     if head_draws:
         found += [(path, None) for path, values in chosen if any(map(variables, values))]

@@ -89,7 +89,10 @@ def _encode(value: Any, path: Path, table: ValueTable) -> Any:
         return None  # Computed in the driver, once the rest is drawn.
     if isinstance(value, Domain):
         if value.name == "choice":
-            return {"choice": _encode_values(value.arguments, path, table)}
+            if draws_inside(value):
+                return {"choice": _encode_choice(value.arguments, path, table)}
+            values = _encode_values(value.arguments, path, table)
+            return {"choice": [_literal(each) if _looks_drawn(each) else each for each in values]}
         return {value.name: value.arguments}
     if isinstance(value, dict) and list(value) == ["grid_search"]:
         if not isinstance(value["grid_search"], (list, tuple, range)) or not value["grid_search"]:
@@ -101,6 +104,8 @@ def _encode(value: Any, path: Path, table: ValueTable) -> Any:
             if _has_domain(value):
                 raise ValueError(f"{_text(path)}: a parameter cannot be called {next(iter(value))}")
             return {"constant": encoded}
+        if isinstance(value.get("if"), dict) and not _has_domain(value):
+            return {"constant": encoded}  # A constant that has this key: no condition.
         return encoded
     if isinstance(value, list):
         return [_encode(item, (*path, i), table) for i, item in enumerate(value)]
@@ -114,12 +119,59 @@ def _encode_values(values: list[Any], path: Path, table: ValueTable) -> list[Any
     return [_plain(value, path, table, texts) for value in values]
 
 
+def draws_inside(choice: Domain) -> bool:
+    """Whether the head draws the domains inside the values of a choice: none is computed."""
+    values = choice.arguments
+    return any(map(_has_domain, values)) and not any(map(_has_sample_from, values))
+
+
+def _encode_choice(values: list[Any], path: Path, table: ValueTable) -> list[Any]:
+    """The values of a choice, with domains inside."""
+    if any(map(_has_grid, values)):
+        raise ValueError(f"{_text(path)}: the values of a choice or grid cannot hold a grid_search")
+    texts = {value for value in values if type(value) is str}
+    return [
+        _encode_inner(value, path, table)
+        if _has_domain(value)
+        else _literal(_plain(value, path, table, texts))
+        for value in values
+    ]
+
+
+def _encode_inner(value: Any, path: Path, table: ValueTable) -> Any:
+    _refuse_hidden(value, path)
+    return _encode(value, path, table)
+
+
+def _literal(value: Any) -> Any:
+    """A value in which the head does not look for domains."""
+    return {"constant": value} if isinstance(value, (dict, list)) else value
+
+
 def _has_grid(value: Any) -> bool:
     if isinstance(value, dict):
         return list(value) == ["grid_search"] or any(map(_has_grid, value.values()))
     if isinstance(value, Domain) and value.name == "choice":
         return any(map(_has_grid, value.arguments))
     return isinstance(value, (list, tuple)) and any(map(_has_grid, value))
+
+
+def _has_sample_from(value: Any) -> bool:
+    if isinstance(value, SampleFrom):
+        return True
+    if isinstance(value, Domain):
+        return value.name == "choice" and any(map(_has_sample_from, value.arguments))
+    if isinstance(value, dict):
+        return any(map(_has_sample_from, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_has_sample_from, value))
+
+
+def _looks_drawn(value: Any) -> bool:
+    """Whether the head would see a variable or a condition in this constant."""
+    if isinstance(value, dict):
+        is_primitive = len(value) == 1 and next(iter(value)) in _PRIMITIVES
+        return is_primitive or "if" in value or any(map(_looks_drawn, value.values()))
+    return isinstance(value, list) and any(map(_looks_drawn, value))
 
 
 def _has_domain(value: Any) -> bool:

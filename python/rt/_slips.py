@@ -136,10 +136,11 @@ def whole(name: str, value: Any, least: Optional[int] = None) -> int:
     return found
 
 
-def check_min_or_max(mode: Optional[str]) -> None:
-    """Raises ValueError unless it is "min", "max" or None."""
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+def check_min_or_max(mode: Any) -> None:
+    """Raises ValueError unless it is "min", "max", a list of these, or None."""
+    for each in mode if isinstance(mode, list) else [mode]:
+        if each not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
 
 
 def number(name: str, value: Any, kind: str = "a number") -> Any:
@@ -248,7 +249,8 @@ def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
     if isinstance(value, dict) and list(value) != ["grid_search"]:
         for key, item in value.items():
-            yield from _constants(item, (*path, key))
+            if not (path and key == "if" and isinstance(item, dict)):  # A condition.
+                yield from _constants(item, (*path, key))
     elif isinstance(value, list) and not (len(value) > _LOOKED_INTO and _is_plain_list(value)):
         for i, item in enumerate(value):
             yield from _constants(item, (*path, i))

@@ -25,6 +25,29 @@ resources: {{cpu: 1}}
 """
 
 
+FRONT_TRIAL = """import json, os, sys
+config = json.load(open(os.environ["RT_CONFIG"]))
+size = config["net"].get("width", 1)
+told = any(word.startswith("--dropout=") for word in sys.argv)
+row = {"error": 1 / size + config["lr"], "size": size, "told_dropout": told}
+print("RT_REPORT", json.dumps(row), flush=True)
+"""
+FRONT = """experiment: {name}
+command: [python3, -S, front.py, "--dropout=${{dropout}}"]
+space:
+  lr: {{uniform: [0, 1]}}
+  net: {{choice: [{{kind: mlp, width: {{randint: [2, 65]}}}}, {{kind: linear}}]}}
+  dropout: {{uniform: [0, 1], if: {{lr: {{">=": 0.5}}}}}}
+metric: [error, size]
+mode: [min, min]
+constraints: {{size: {{"<=": 50}}}}
+search: {search}
+num_samples: 14
+seed: 5
+resources: {{cpu: 1}}
+"""
+
+
 def described(name: str, trials: int, concurrent: int, algorithm: str) -> str:
     """The search as a file: each algorithm but auto, which has no options, has few Sobol points."""
     search = "auto" if algorithm == "auto" else f"{{{algorithm}: {{startup_trials: 4}}}}"
@@ -91,7 +114,7 @@ class ModelSearchTest(unittest.TestCase):
         path = self.cluster.work / "planned.yaml"
         path.write_text(described("planned", 2, 1, "tpe"))
         planned = self.cluster.rt("plan", str(path)).stdout
-        self.assertIn("tpe: startup_trials 4, 23 options at their defaults\n", planned)
+        self.assertIn("tpe: startup_trials 4, 25 options at their defaults\n", planned)
 
     def test_auto_says_what_it_chose_in_the_plan_and_of_an_experiment(self) -> None:
         path = self.cluster.work / "chosen.yaml"
@@ -100,6 +123,32 @@ class ModelSearchTest(unittest.TestCase):
         self.assertIn(f"chooses       {choice}\n", self.cluster.rt("plan", str(path)).stdout)
         experiment = self.cluster.submit("chosen", path.read_text())
         self.assertEqual(self.cluster.wait_experiment(experiment)["search_choice"], choice)
+
+    def test_objectives_conditions_and_results_of_an_earlier_search(self) -> None:
+        (self.cluster.work / "front.py").write_text(FRONT_TRIAL)
+        first = self.cluster.submit("front", FRONT.format(name="front", search="tpe"))
+        shown = self.cluster.wait_experiment(first)
+        self.assertEqual((shown["state"], shown["warnings"]), ("COMPLETED", []))
+        self.assertEqual([one["metric"] for one in shown["objectives"]], ["error", "size"])
+        for trial in self.cluster.trials(first):
+            params, metrics = trial["params"], trial["metrics"]
+            self.assertEqual("width" in params["net"], params["net"]["kind"] == "mlp")
+            self.assertEqual("dropout" in params, metrics["told_dropout"])
+        best = self.cluster.json("exp", "best", str(first))
+        front = [(one["metrics"]["error"], one["metrics"]["size"]) for one in best["front"]]
+        self.assertEqual(front, sorted(front, key=lambda one: (one[0], -one[1])))
+        self.assertTrue(all(size <= 50 for _, size in front), front)
+        self.assertGreater(best["hypervolume"], 0)
+        text = self.cluster.rt("exp", "best", str(first)).stdout
+        self.assertIn("hypervolume", text)
+        self.assertEqual(self.cluster.rt("exp", "best", str(first), "-o", "quiet").stdout.split(),
+                         [one["id"] for one in best["front"]])
+        warm = f"{{gp: {{warm_start: [{first}]}}}}"
+        second = self.cluster.submit("warm", FRONT.format(name="warm", search=warm))
+        self.assertEqual(self.cluster.wait_experiment(second)["state"], "COMPLETED")
+        plan = self.cluster.work / "front.yaml"
+        plan.write_text(FRONT.format(name="plan", search="tpe"))
+        self.assertIn("lr is at least 0.5", self.cluster.rt("plan", str(plan)).stdout)
 
     def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
         text = described("grid", 2, 1, "tpe").replace("{uniform: [0, 1]}", "{grid: [0, 1]}")

@@ -87,6 +87,38 @@ class OptimizerTest(unittest.TestCase):
         self.assertIs(optimizer.best, second)
         self.assertEqual(second.value, 0.2)
 
+    def test_several_objectives_constraints_and_conditions(self) -> None:
+        space = {"kind": tune.choice(["a", "b"]), "x": tune.uniform(0, 1),
+                 "net": tune.choice([{"of": "b", "y": tune.uniform(0, 1)}, "none"])}
+        for algorithm in ("tpe", "gp"):
+            optimizer = self.optimizer(space, metric=["loss", "speed"], mode=["min", "max"],
+                                       algorithm=algorithm, seed=3,
+                                       constraints={"memory": {"<=": 0.6}})
+            for trial in optimizer.ask(n=25):
+                config = trial.config
+                y = config["net"]["y"] if isinstance(config["net"], dict) else 1.0
+                if trial.number % 9 == 0:
+                    optimizer.tell(trial, error="out of memory")
+                elif trial.number % 2 == 0:
+                    optimizer.tell(trial, {"loss": config["x"] + y, "speed": -y,
+                                           "memory": config["x"]})
+                else:
+                    optimizer.tell(trial, [config["x"] + y, -y, config["x"]])
+            front = optimizer.best_trials
+            self.assertTrue(front)
+            for trial in front:
+                assert trial.values is not None
+                self.assertLessEqual(trial.values[2], 0.6)
+            again = self.restored(optimizer)
+            self.assertEqual([one.number for one in again.best_trials],
+                             [one.number for one in front])
+            self.assertEqual([one.config for one in optimizer.ask(n=3)],
+                             [one.config for one in again.ask(n=3)])
+        with self.assertRaisesRegex(ValueError, "must be a list of loss, speed, memory"):
+            optimizer.tell(optimizer.ask(), [1.0, 2.0])
+        with self.assertRaisesRegex(ValueError, "'memory' is not in what was told"):
+            optimizer.tell(optimizer.ask(), {"loss": 1, "speed": 2})
+
     def test_what_is_not_valid_is_refused_and_changes_nothing(self) -> None:
         optimizer = self.optimizer({"x": tune.uniform(0, 1)}, metric="loss", seed=1)
         trial = optimizer.ask()

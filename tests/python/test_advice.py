@@ -378,8 +378,30 @@ def test_domains_inside_the_values_of_a_choice_are_drawn_in_the_driver() -> None
     assert found["net"] == "shallow" and 5 <= found["grid"] <= 6
 
 
+def test_the_head_draws_what_is_inside_the_values_of_a_choice() -> None:
+    space = {
+        "net": tune.choice([{"kind": "mlp", "lr": tune.uniform(0, 1), "act": tune.choice([abs])},
+                            {"kind": "none", "if": {"x": 1}}, tune.randint(1, 3), "none"]),
+        "adam": {"if": {"net": "none"}, "beta": tune.uniform(0, 1)},
+        "raw": {"if": {"a": 1}, "b": 2},
+    }  # fmt: skip
+    encoded, table = encode_space(space)
+    assert encoded == {
+        "net": {"choice": [
+            {"kind": "mlp", "lr": {"uniform": [0, 1]},
+             "act": {"choice": ["<built-in function abs>"]}},
+            {"constant": {"kind": "none", "if": {"x": 1}}}, {"randint": [1, 3]}, "none"]},
+        "adam": {"if": {"net": "none"}, "beta": {"uniform": [0, 1]}},
+        "raw": {"constant": {"if": {"a": 1}, "b": 2}},
+    }  # fmt: skip
+    drawn = {"net": {"kind": "mlp", "lr": 0.5, "act": "<built-in function abs>"}}
+    assert restore_values(drawn, table)["net"]["act"] is abs
+    assert computed(space) == []
+
+
 def test_who_draws_what_is_inside_the_values_of_a_choice() -> None:
-    space = {"net": tune.choice([{"lr": tune.uniform(0, 1)}]), "k": tune.sample_from(lambda: 1)}
+    inner = {"lr": tune.uniform(0, 1), "twice": tune.sample_from(lambda c: 2 * c["net"]["lr"])}
+    space = {"net": tune.choice([inner]), "k": tune.sample_from(lambda: 1)}
 
     def paths(search: Any) -> list[Any]:
         request = Request(lambda config: 1, space, tune.TuneConfig(search_alg=search))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -27,7 +28,7 @@ SPACE = {"lr": tune.loguniform(1e-4, 1e-1), "fixed": 3}
 
 
 def table(name: str) -> dict[str, Any]:
-    options = [("startup_trials", "integer"), ("points", "points")]
+    options = [("startup_trials", "integer"), ("points", "points"), ("evaluated", "results")]
     return {
         "kind": "search", "name": name, "version": 1, "meaning": f"the meaning of {name}",
         "aliases": [], "needs_metric": True,
@@ -164,19 +165,35 @@ def test_limiters_and_generators_keep_the_algorithm_in_the_head() -> None:
         SearchGenerator(tune.search.BasicVariantGenerator())  # type: ignore[arg-type]
 
 
-def test_a_repeater_a_batch_and_rewards_are_asked_in_the_script() -> None:
-    points, rewards = [{"lr": 0.01}, {"lr": 0.02}], [0.5]
+def test_results_that_are_known_go_to_the_algorithm_of_the_head() -> None:
+    points = [{"lr": 0.01}, {"lr": 0.02}, {"lr": 0.03}]
+    search = OptunaSearch(points_to_evaluate=points, evaluated_rewards=[0.5, math.nan])
+    request = request_of(search, SPACE, metric="acc", mode="max")
+    spec = build_spec(request)[0]
+    assert spec["search"]["tpe"]["points"] == [{"lr": 0.03}]
+    assert spec["search"]["tpe"]["evaluated"] == [
+        {"config": {"lr": 0.01}, "value": 0.5},
+        {"config": {"lr": 0.02}, "value": None},
+    ]
+    assert advice_of(request, spec).searcher is None
+
+
+def test_several_objectives_go_to_the_algorithm_of_the_head() -> None:
+    search = OptunaSearch(metric=["loss", "speed"], mode=["min", "max"])
+    spec = build_spec(request_of(search, SPACE))[0]
+    assert list(spec["search"]) == ["auto"]
+    assert spec["metric"] == ["loss", "speed"] and spec["mode"] == ["min", "max"]
+
+
+def test_a_repeater_and_a_batch_are_asked_in_the_script() -> None:
     for search in (
         Repeater(OptunaSearch(), 3),
         ConcurrencyLimiter(OptunaSearch(), 2, batch=True),
-        OptunaSearch(points_to_evaluate=points, evaluated_rewards=rewards),
-        HEBOSearch(points_to_evaluate=points, evaluated_rewards=rewards),
     ):
         request = request_of(search, SPACE, metric="acc", mode="max")
         spec = build_spec(request)[0]
         assert isinstance(advice_of(request, spec).searcher, Searcher)
         assert spec["search"] == {"basic": {}}
-    assert isinstance(search, HEBOSearch) and search.points == points[1:]
 
 
 def test_a_class_of_a_library_can_be_pickled_after_use() -> None:

@@ -16,6 +16,7 @@ from rt._checkpoint import Checkpoint
 from rt._values import ValueTable
 from rt.tune._files import RUNNING_FILE, SEARCH_FILE, read_search, write_search
 from rt.tune._live import LiveTrial
+from rt.tune._pareto import hypervolume
 from rt.tune._results import ResultGrid
 from rt.tune._run import KEPT_STATE
 from rt.tune._trial_base import AnyTrial, evaluated, tag_of
@@ -236,3 +237,40 @@ def test_the_best_checkpoint_is_the_best_of_the_best_trial() -> None:
     analysis = tune.ExperimentAnalysis(grid(trial), default_metric="v", default_mode="max")
     assert analysis.best_checkpoint is not None
     assert (Path(analysis.best_checkpoint.path) / "weights").read_text() == "2"
+
+
+def front_of(*rows: dict[str, Any], **experiment: Any) -> ResultGrid:
+    objectives = [{"metric": "loss", "mode": "min"}, {"metric": "speed", "mode": "max"}]
+    known = {"objectives": objectives, **experiment}
+    trials = [KeptTrial(number, "", row) for number, row in enumerate(rows)]
+    return ResultGrid(TrialSet(known, trials, ["loss", "speed"], ["min", "max"]))
+
+
+def test_the_front_of_several_objectives() -> None:
+    rows: list[dict[str, Any]] = [
+        {"loss": 3, "speed": 9}, {"loss": 1, "speed": 5}, {"loss": 4, "speed": 4}, {"loss": 0},
+        {"loss": math.nan, "speed": 10},
+    ]  # fmt: skip
+    grid = front_of(*rows)
+    assert [each.metrics["loss"] for each in grid.get_best_results()] == [1, 3]
+    assert grid.get_hypervolume() == 3 * 1 + 1 * 4
+    assert grid.get_hypervolume({"loss": 5, "speed": 0}) == 4 * 5 + 2 * 4
+    with pytest.raises(ValueError, match="improves loss, speed together: get_best_results"):
+        grid.get_best_result()
+    assert grid.get_best_result("loss", "min").metrics["loss"] == 0
+    with pytest.raises(ValueError, match="reference needs a value of each of loss, speed"):
+        grid.get_hypervolume({"loss": 5})
+    kept = front_of(*rows, constraints={"loss": {">=": 2}})
+    assert [each.metrics["loss"] for each in kept.get_best_results()] == [3]
+    one = ResultGrid(TrialSet({}, [KeptTrial(0, "", {"loss": 1})], "loss", "min"))
+    with pytest.raises(ValueError, match="one objective: get_best_result"):
+        one.get_best_results()
+
+
+def test_the_hypervolume_of_three_objectives() -> None:
+    points = [[0.5, 0.5, 0.5], [0.25, 0.75, 0.5], [0.75, 0.25, 0.25]]
+    assert hypervolume(points, [1, 1, 1]) == pytest.approx(
+        0.125 + 0.75 * 0.25 * 0.5 + 0.25 * 0.75 * 0.75 - 0.125 * 0.5 - 0.25 * 0.25 * 0.5
+        - 0.25 * 0.5 * 0.5 + 0.25 * 0.25 * 0.5
+    )  # fmt: skip
+    assert hypervolume([[2, 0, 0]], [1, 1, 1]) == 0

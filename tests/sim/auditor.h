@@ -4,6 +4,7 @@
 // Ends the simulation with a sentence at the first thing that is not legal.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,6 +57,8 @@ struct AuditedSpec {
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
   bool strict = true;  // A row without loss fails its trial.
+  double loss_max = HUGE_VAL;  // A constraint: a row with more is never the best.
+  Json space;
   std::set<std::string> stop_keys;  // Of the other stop rules.
   int64_t keep = 0;    // Checkpoints; 0: all.
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
@@ -390,8 +393,11 @@ class Auditor {
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
   void DecideRows(ExperimentBook& experiment, uint64_t through);
   void CheckProposals(const event::Answered& e) const;
+  // Whether a configuration has the parameters that the space asks for, and no others.
+  void CheckShape(const Json& space, const Json& params) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
-  void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
+  void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
+                 double loss_max) const;
   void CheckStart(TrialId id);
   void CheckKept(const Owner& owner);
   void CheckKeys(ExperimentId id, const TrialBook& trial);

@@ -1,4 +1,6 @@
 // The auditor's part about search models, whose answers come from the compute lane.
+#include <algorithm>
+
 #include "tests/sim/auditor.h"
 
 namespace rt::sim {
@@ -21,6 +23,34 @@ void Auditor::CheckProposals(const event::Answered& e) const {
              proposed->second.contains({one.params, fallbacks.contains(one.number)}),
          "a configuration is what the lane proposed for this trial, and a fallback says so");
   }
+}
+
+void Auditor::CheckShape(const Json& space, const Json& params) const {
+  Must(params.is_object(), "a configuration is a map");
+  size_t wanted = 0;
+  for (const auto& [name, domain] : space.object()) {
+    const Json* condition = domain.Find("if");
+    bool exists = true;
+    if (condition != nullptr) {
+      const auto& [parent, values] = condition->object().front();
+      const Json* value = params.Find(parent);
+      const auto& list = values.array();
+      exists = value != nullptr && std::find(list.begin(), list.end(), *value) != list.end();
+    }
+    const Json* value = params.Find(name);
+    Must((value != nullptr) == exists, "a parameter exists where its condition holds");
+    wanted += exists ? 1 : 0;
+    const Json* choice = domain.Find("choice");
+    if (value == nullptr || choice == nullptr) continue;
+    const bool is_one =
+        std::any_of(choice->array().begin(), choice->array().end(), [&](const Json& each) {
+          if (!each.is_object() || !value->is_object()) return each == *value;
+          return each.object().size() == value->object().size() &&
+                 each.object().front().first == value->object().front().first;
+        });
+    Must(is_one, "a choice has one of its values, with the parameters inside of it");
+  }
+  Must(params.object().size() == wanted, "a configuration has nothing else");
 }
 
 }  // namespace rt::sim

@@ -54,7 +54,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   spec.max_concurrent = json->GetInt("max_concurrent");
   spec.priority = json->GetInt("priority");
   spec.fail_fast = json->GetBool("fail_fast");
-  spec.maximise = json->GetString("mode") == "max";
+  const Json* mode = json->Find("mode");
+  const bool several = mode != nullptr && mode->is_array();
+  spec.maximise = (several ? mode->array().front() : Json(json->GetString("mode"))) == Json("max");
+  if (const Json* constraints = json->Find("constraints"))
+    spec.loss_max = constraints->Find("loss")->GetDouble("<=");
+  if (const Json* space = json->Find("space")) spec.space = *space;
   if (const Json* scheduler = json->Find("scheduler")) {
     const Json* asha = scheduler->Find("asha");
     spec.promotes = asha == nullptr && scheduler->Find("asha_promotion") != nullptr;
@@ -129,6 +134,11 @@ void Auditor::On(const event::TrialCreated& e) {
     auto suggested = truth_->suggested.find(e.trial);
     Must(suggested != truth_->suggested.end() && suggested->second.contains(e.params + e.resources),
          "a configuration is what a driver suggested for this trial");
+  }
+  if (!experiment.spec.searches && experiment.spec.space.is_object()) {
+    const absl::StatusOr<Json> params = Json::Parse(e.params);
+    Must(params.ok(), "a configuration is JSON");
+    CheckShape(experiment.spec.space, *params);
   }
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
@@ -244,8 +254,10 @@ void Auditor::On(const event::ReportsAccepted& e) {
   const bool is_replaced = trial != nullptr && trial->runs.replaced;
   Must(!is_replaced || e.count == 0, "rows of an attempt that was replaced are not kept");
   if (trial != nullptr && !is_replaced && e.count < e.seq_to - accepted) trial->discarded = true;
-  if (trial != nullptr && e.rank == 0)
-    CheckBest(e, *trial, ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise);
+  if (trial != nullptr && e.rank == 0) {
+    const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
+    CheckBest(e, *trial, spec.maximise, spec.loss_max);
+  }
   accepted = e.seq_to;
 }
 
@@ -285,11 +297,11 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
 }
 
 // The best of the rows that count: those that a restart superseded do not.
-void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial,
-                        bool maximise) const {
+void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
+                        double loss_max) const {
   const KeptRow* best = nullptr;
   for (const KeptRow& row : trial.kept) {
-    if (!row.loss || std::isnan(*row.loss)) continue;
+    if (!row.loss || std::isnan(*row.loss) || *row.loss > loss_max) continue;
     const bool better =
         best == nullptr || (maximise ? *row.loss > *best->loss : *row.loss < *best->loss);
     if (better) best = &row;

@@ -114,9 +114,27 @@ std::string Simulation::WithOtherSearch(std::string text) const {
   const uint64_t drawn = Rng(seed_, kSearchStream).Below(std::size(models));
   if (at == std::string::npos || drawn == 0) return text;
   text.replace(at, tpe.size(), models[drawn]);
-  return text.replace(
-      text.find(space), space.size(),
-      R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},"kind":{"choice":["a","b","c"]}})");
+  const bool is_conditional = Rng(seed_, kSearchStream + 1).Below(2) == 0;
+  text.replace(text.find(space), space.size(),
+               is_conditional ? R"({"lr":{"uniform":[0,1]},"kind":{"choice":["a","b","c"]},)"
+                                R"("n":{"randint":[0,6],"if":{"kind":["a","b"]}},)"
+                                R"("net":{"choice":[{"w":{"uniform":[0,1]}},"none"]}})"
+                              : R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},)"
+                                R"("kind":{"choice":["a","b","c"]}})");
+  return drawn == 1 ? WithOutcomes(std::move(text)) : text;
+}
+
+// In every second run whose model is GP-BO and whose scheduler compares nothing there are two
+// objectives and a constraint.
+std::string Simulation::WithOutcomes(std::string text) const {
+  const bool has_scheduler = text.find("\"scheduler\":") != std::string::npos;
+  if (has_scheduler || Rng(seed_, kSearchStream + 2).Below(2) == 0) return text;
+  const std::string metric = R"("metric":"loss","mode":")";
+  const size_t at = text.find(metric), end = text.find("\",", at + metric.size()) + 2;
+  const std::string mode = text.substr(at + metric.size(), 3);
+  return text.replace(at, end - at,
+                      R"("metric":["loss","training_iteration"],"mode":[")" + mode +
+                          R"(","max"],"constraints":{"loss":{"<=":20}},)");
 }
 
 // Short work of shapes that only some of the pools can hold.

@@ -68,6 +68,7 @@ class Simulation {
   std::string DrawExperiment(bool may_ask);
   std::string WithOtherScheduler(std::string text) const;
   std::string WithOtherSearch(std::string text) const;
+  std::string WithOutcomes(std::string text) const;
   std::string DrawCloudExperiment();
   Millis FaultsLast() const;
   uint64_t InputsLeast() const { return is_cloud_ ? kCloudInputsLeast : kInputsLeast; }

@@ -3,6 +3,7 @@
 
 #include "cli/render/best.h"
 #include "cli/render/csv.h"
+#include "cli/render/front.h"
 #include "common/base/strings.h"
 
 using namespace rt;
@@ -55,4 +56,37 @@ TEST_CASE("csv: what needs quotes has them, what is absent is empty") {
   CHECK(CsvHeader({"a", "b,c", "d\"e"}) == "a,\"b,c\",\"d\"\"e\"\n");
   Json row = Json::MakeObject({{"a", 0.1}, {"b,c", "x\ny"}, {"e", Json(Json::Array{1, 2})}});
   CHECK(CsvRow({"a", "b,c", "d\"e", "e"}, row) == "0.1,\"x\ny\",,\"[1,2]\"\n");
+}
+
+TEST_CASE("front: the trials that no other one beats, by the first objective") {
+  const Json experiment = *Json::Parse(
+      R"({"objectives":[{"metric":"loss","mode":"min"},{"metric":"speed","mode":"max"}],)"
+      R"("constraints":{"memory":{"<=":8}}})");
+  std::optional<FrontTrials> front = FrontTrials::Of(experiment);
+  REQUIRE(front.has_value());
+  CHECK_FALSE(FrontTrials::Of(*Json::Parse(R"({"objectives":null,"constraints":null})")));
+  const auto add = [&](int number, const char* state, const char* metrics) {
+    const Json params = Json::MakeObject({{"lr", number}, {"width", 64}});
+    front->Add(Json::MakeObject({{"id", "1/" + std::to_string(number)},
+                                 {"state", state},
+                                 {"step", 3},
+                                 {"params", params},
+                                 {"metrics", *Json::Parse(metrics)}}));
+  };
+  CHECK(front->Render().empty());
+  add(0, "COMPLETED", R"({"loss":3,"speed":9,"memory":1})");
+  add(1, "COMPLETED", R"({"loss":1,"speed":5,"memory":8})");
+  add(2, "COMPLETED", R"({"loss":4,"speed":4,"memory":1})");
+  add(3, "FAILED", R"({"loss":0,"speed":9,"memory":1})");
+  add(4, "COMPLETED", R"({"loss":0,"speed":9,"memory":9})");
+  add(5, "RUNNING", R"({"loss":0,"speed":9})");
+  std::vector<std::string> ids;
+  for (const Json& trial : front->Front()) ids.push_back(trial.GetString("id"));
+  CHECK(ids == std::vector<std::string>{"1/1", "1/0"});
+  CHECK(front->Worst().Dump() == R"({"loss":4.0,"speed":4.0})");
+  CHECK(front->Hypervolume() == 3 * 1 + 1 * 4);
+  auto lines = Split(front->Render(), '\n');
+  CHECK(lines[0] == "TRIAL  STATE      STEP  loss  speed  lr");
+  CHECK(lines[1] == "1/1    COMPLETED  3     1     5      1");
+  CHECK(lines[3] == "hypervolume 7, measured from the worst value of each objective");
 }

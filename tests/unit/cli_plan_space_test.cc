@@ -42,6 +42,35 @@ TEST_CASE("plan: the space is shown as it was understood, constants marked") {
   CHECK(Has(text, "opt/betas  constant      [0.9,0.99]\n"));
 }
 
+TEST_CASE("plan: conditions are shown in words, and parameters of one name apart") {
+  Json space = Planned(R"({"kind":{"choice":["sgd","adam"]},"n":{"randint":[1,5]},
+      "momentum":{"uniform":[0,1],"if":{"kind":"sgd","n":{">=":2}}},
+      "net":{"choice":[{"width":{"randint":[1,9]}},{"width":{"uniform":[0,1]}}]}})");
+  std::vector<std::string> conditions;
+  for (const Json& parameter : space.array())
+    conditions.push_back(parameter.GetString("name") + ": " + parameter.GetString("if"));
+  CHECK(conditions == std::vector<std::string>{"kind: ", "momentum: kind is sgd, n is at least 2",
+                                               "n: ", "net: ", "net/width: net is value 1",
+                                               "net/width: net is value 2"});
+  std::string text = TextOfSpace(Json::MakeObject({{"space", space}, {"notes", Json()}}));
+  CHECK(Has(text, "VALUES"));
+  CHECK(Has(text, "IF\n"));
+  CHECK(Has(text, "kind is sgd, n is at least 2\n"));
+}
+
+TEST_CASE("a condition that cannot hold is an error at its place in the file") {
+  auto document = ParseYaml(
+      "experiment: e\ncommand: [x]\nspace:\n  kind: {choice: [a, b]}\n"
+      "  x: {uniform: [0, 1], if: {kind: c}}\n",
+      "e.yaml");
+  REQUIRE(document.ok());
+  const absl::Status refused = LoadExperiment(*document).status();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(PositionOf(refused).line == 5);
+  CHECK(PositionOf(refused).column == 35);
+  CHECK(Has(MessageOf(refused), "'kind' is never \"c\""));
+}
+
 TEST_CASE("plan: notes name the line of the file") {
   ExperimentFile file = Loaded("space:\n  a: 1\n  lr: [1, 2, 3]\n");
   std::vector<std::string> notes = NotesFor(file, Json());

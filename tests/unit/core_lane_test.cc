@@ -195,16 +195,16 @@ TEST_CASE("lane: a failed trial counts as bad, one whose machines were lost says
   story.Exit(story.FenceOf(0), 1, 0);
   REQUIRE(story.StateOf(0) == "FAILED");
   const Experiment& experiment = story.core.world.state.experiments.at(id);
-  CHECK(ResultsOf(experiment)[0].kind == TrialResult::Kind::kBad);
+  CHECK(ResultsOf(experiment, {})[0].kind == TrialResult::Kind::kBad);
   story.Report(story.FenceOf(1), 1, R"({"loss":2})");
   story.Do(input::StopTrial{{id, 1}, "enough"});
   story.Exit(story.FenceOf(1), 143, 1);
   const int64_t ended_at = experiment.trials[1].ended_at;
   CHECK(ended_at > 0);
-  CHECK(ResultsOf(experiment)[1] == TrialResult{TrialResult::Kind::kValue, 2, ended_at});
+  CHECK(ResultsOf(experiment, {})[1] == TrialResult{TrialResult::Kind::kValue, 2, ended_at});
   Experiment lost = experiment;
   lost.trials[0].runs.attempts.back().outcome = AttemptOutcome::kLost;
-  CHECK(ResultsOf(lost)[0].kind == TrialResult::Kind::kUnknown);
+  CHECK(ResultsOf(lost, {})[0].kind == TrialResult::Kind::kUnknown);
 }
 
 }  // namespace rt

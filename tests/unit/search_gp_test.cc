@@ -6,6 +6,7 @@
 
 #include "common/base/rng.h"
 #include "common/search/gp.h"
+#include "common/search/improvement.h"
 
 using namespace rt;
 
@@ -197,4 +198,16 @@ TEST_CASE("gp: a space without axes has one point") {
   const Encoding encoding = ModelledSpace(R"({"fixed":3})");
   GpOptimizer gp(encoding, 3);
   CHECK(gp.Suggest({}, 0)->point.empty());
+}
+
+TEST_CASE("chance: the logarithm and its slope hold far in the tail") {
+  for (const double z : {-30.0, -7.0, -6.001, -5.999, -1.0, 0.0, 3.0}) {
+    INFO(z);
+    const double exact = std::log(0.5 * std::erfc(-z / std::sqrt(2.0)));
+    CHECK(ChanceAt(z).logarithm == Approx(exact).epsilon(1e-4));
+    const double step = 1e-4;
+    const double slope =
+        (ChanceAt(z + step).logarithm - ChanceAt(z - step).logarithm) / (2 * step);
+    if (std::abs(z + 6) > 0.01) CHECK(ChanceAt(z).slope == Approx(slope).epsilon(1e-3));
+  }
 }

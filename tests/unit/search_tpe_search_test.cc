@@ -52,7 +52,7 @@ TEST_CASE("tpe search: every member of TpeOptions is an option with the same def
   const TpeOptions defaults = TpeOptionsFrom(DefaultsOf(table).options);
   CHECK(defaults.good_bandwidth == TpeOptions{}.good_bandwidth);
   CHECK(defaults.candidates == TpeOptions{}.candidates);
-  CHECK(table.options.size() == sizeof(TpeOptions) / 8 + 1);  // All are numbers; and points.
+  CHECK(table.options.size() == sizeof(TpeOptions) / 8 + 3);  // All are numbers; and what is given.
   const auto spec = SpecOf(kMixed, R"({"candidates":5,"good_prior":0.5,"startup_trials":4})");
   REQUIRE(spec.ok());
   const TpeOptions given = TpeOptionsFrom(spec->search.options);

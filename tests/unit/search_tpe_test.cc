@@ -30,10 +30,10 @@ double Bowl(const Point& point) {
   return sum;
 }
 
-using Objective = double (*)(const Point&);
+using ScoredBy = double (*)(const Point&);
 
 // A history of random points.
-Observations RandomHistory(const Encoding& encoding, size_t trials, Objective objective = Bowl) {
+Observations RandomHistory(const Encoding& encoding, size_t trials, ScoredBy objective = Bowl) {
   Observations seen;
   for (uint64_t number = 0; number < trials; ++number) {
     Point point = encoding.Snap(ScrambledSobol(99, number, encoding.axes().size()));
@@ -44,7 +44,7 @@ Observations RandomHistory(const Encoding& encoding, size_t trials, Objective ob
 }
 
 // A search with one trial in flight; the best value. `points` receives every point.
-double Search(const Encoding& encoding, size_t trials, uint64_t seed, Objective objective,
+double Search(const Encoding& encoding, size_t trials, uint64_t seed, ScoredBy objective,
               std::vector<Point>* points = nullptr) {
   Observations seen;
   double best = HUGE_VAL;
@@ -58,7 +58,7 @@ double Search(const Encoding& encoding, size_t trials, uint64_t seed, Objective 
   return best;
 }
 
-double RandomSearch(const Encoding& encoding, size_t trials, uint64_t seed, Objective objective) {
+double RandomSearch(const Encoding& encoding, size_t trials, uint64_t seed, ScoredBy objective) {
   double best = HUGE_VAL;
   for (uint64_t number = 0; number < trials; ++number) {
     Rng rng(seed, number);
@@ -233,7 +233,7 @@ TEST_CASE("tpe: the good one of 1 000 categories is found again with others of i
 TEST_CASE("tpe: it finds the category and the integer that matter") {
   const Encoding encoding = CubeOf(R"({"c":{"choice":["a","b","d","e","f"]},"n":{"randint":[0,50]},
                      "x":{"uniform":[0,1]}})");
-  const Objective objective = [](const Point& p) {
+  const ScoredBy objective = [](const Point& p) {
     return (std::abs(p[0] - 0.7) < 0.05 ? 0.0 : 1.0) + std::abs(p[1] - 0.61) +
            (p[2] - 0.2) * (p[2] - 0.2);
   };
@@ -250,7 +250,7 @@ TEST_CASE("tpe: it beats random search clearly on smooth functions") {
   const Encoding encoding = CubeOf(
       R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},
           "c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
-  const Objective valley = [](const Point& p) {  // A curved valley.
+  const ScoredBy valley = [](const Point& p) {  // A curved valley.
     double sum = 0;
     for (size_t i = 0; i + 1 < p.size(); ++i) {
       const double bend = p[i + 1] - p[i] * p[i];
@@ -258,7 +258,7 @@ TEST_CASE("tpe: it beats random search clearly on smooth functions") {
     }
     return sum;
   };
-  for (Objective objective : {static_cast<Objective>(Bowl), valley}) {
+  for (ScoredBy objective : {static_cast<ScoredBy>(Bowl), valley}) {
     double tpe = 0, random = 0;
     for (uint64_t seed = 0; seed < 10; ++seed) {
       tpe += Search(encoding, 100, seed, objective) / 10;

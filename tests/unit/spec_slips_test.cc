@@ -38,6 +38,19 @@ TEST_CASE("slips: a misspelt distribution is an error with a suggestion") {
         std::string::npos);
 }
 
+TEST_CASE("slips: a condition is no constant, and what is beside it is looked at") {
+  CHECK(Slip(R"({"a":{"unifrom":[0,1],"if":{"k":["x","y"]}}})").find("'uniform'") !=
+        std::string::npos);
+  CHECK(Slip(R"({"a":{"uniform":[0,1],"if":{"k":["x","y"]}}})") == "");
+  CHECK(Notes(R"({"a":{"uniform":[0,1],"if":{"k":["x","y"]}}})").empty());
+  CHECK(Notes(R"({"g":{"if":{"k":["x","y"]},"l":[1,2]}})").size() == 1);
+}
+
+TEST_CASE("slips: several metrics have modes") {
+  CHECK(Slip("{}", R"(,"metric":["a","b"],"mode":["min","max"])") == "");
+  CHECK(Slip("{}", R"(,"mode":["min","max"])").starts_with("mode "));
+}
+
 TEST_CASE("slips: maps that are meant as constants stay constants") {
   for (const char* space :
        {R"({"a":{"choices":3}})", R"({"a":{"constant":{"choices":[1,2]}}})", R"({"unifrom":[0,1]})",

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from rt._computed import computed, grids
 from rt._config import RunConfig
@@ -41,13 +41,16 @@ from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 class TuneConfig:
     """The settings of the search.
 
+    metric and mode may be lists: several objectives, which tpe and gp improve together
+    (ResultGrid.get_best_results). constraints: {metric: {"<=": number}} or ">="; a trial whose
+    newest row breaks one is worse than every trial that keeps them.
     num_samples repeats the whole space (-1: unlimited). max_concurrent_trials None or 0: no
     limit. time_budget_s: seconds or a timedelta, for the whole search. reuse_actors: a class
     trainable that has reset_config is set up once on each node (Trainable.reset_config).
     """
 
-    metric: Optional[str] = None
-    mode: Optional[str] = None
+    metric: Union[str, list[str], None] = None
+    mode: Union[str, list[str], None] = None
     search_alg: Any = None
     scheduler: Any = None
     num_samples: int = 1
@@ -56,6 +59,7 @@ class TuneConfig:
     reuse_actors: bool = False
     trial_name_creator: Any = None
     trial_dirname_creator: Any = None
+    constraints: Optional[dict[str, dict[str, float]]] = None
 
     def __post_init__(self) -> None:
         check_min_or_max(self.mode)
@@ -92,8 +96,11 @@ def trainable_name(trainable: Any) -> str:
     return "".join(c if c.isalnum() or c in "_-." else "_" for c in name).strip("_.") or "trainable"
 
 
-def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
-    """The metric and mode of the search: its own settings, its scheduler's or its algorithm's."""
+def metric_and_mode(tune: TuneConfig) -> tuple[Any, Any]:
+    """The metric and mode of the search: its own settings, its scheduler's or its algorithm's.
+
+    Both are lists where there are several objectives.
+    """
     scheduler, algorithm = as_scheduler(tune.scheduler), as_search(tune.search_alg)
     found = {"metric": tune.metric, "mode": tune.mode}
     # A searcher in the driver is told these, and may have others of its own.
@@ -320,6 +327,8 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         spec["strict_metric"] = False
     if mode:
         spec["mode"] = mode
+    if tune.constraints:
+        spec["constraints"] = tune.constraints
     budget = _budget(request)
     if budget is not None:
         spec["time_budget"] = budget

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 from rt import _algorithms
-from rt._encode import encode_space, has_variables
+from rt._encode import encode_space, has_variables, json_config
 from rt._json import flatten
 from rt._seeds import as_seed
 from rt.tune._optimizer import Optimizer
@@ -48,6 +48,7 @@ NATIVE = {
 }
 
 _ALWAYS_THERE = "tpe"
+_FOR_SEVERAL = "auto"  # Objectives.
 
 
 class RaySearch(Searcher):
@@ -78,7 +79,7 @@ class RaySearch(Searcher):
         self.seed = as_seed(seed)
         self._options = dict(options or {})
         self._unused = [name for name, value in (unused or {}).items() if value]
-        self._evaluated: list[tuple[dict[str, Any], float]] = []
+        self._evaluated: list[tuple[dict[str, Any], Any]] = []
         self._chosen: Optional[HeadSearch] = None
         self._asks: Optional[Optimizer] = None  # Where the script asks the algorithm.
         self._asked: dict[str, int] = {}
@@ -106,15 +107,15 @@ class RaySearch(Searcher):
         return text
 
     def chosen(self) -> SearchAlgorithm:
-        """The algorithm of the head, or this object where the script must ask the algorithm."""
-        if self._evaluated:
-            return self
+        """The algorithm of the head."""
         if self._chosen is None:
+            known = {"evaluated": self._known_results()} if self._evaluated else {}
             made = HeadSearch(
                 self._table(),
                 points_to_evaluate=self.points,
                 max_concurrent=self.max_concurrent,
                 random_state=self.seed,
+                **known,
                 **self._known_options(),
             )
             made.metric, made.mode = self._metric, self._mode
@@ -123,13 +124,20 @@ class RaySearch(Searcher):
 
     def _table(self) -> _algorithms.Table:
         """That of the algorithm, or of TPE where the program `rt` is of an earlier release."""
-        for name in (self.native.algorithm, _ALWAYS_THERE):
+        several = isinstance(self._metric, list) and len(self._metric) > 1
+        for name in (_FOR_SEVERAL if several else self.native.algorithm, _ALWAYS_THERE):
             table = _algorithms.find("search", name)
             if table is not None:
                 return table
         raise ValueError(
             f"this program `rt` has no {_ALWAYS_THERE}: install the release of this package"
         )
+
+    def _known_results(self) -> list[dict[str, Any]]:
+        return [
+            {"config": json_config(point), "value": None if value != value else value}
+            for point, value in self._evaluated
+        ]
 
     def _known_options(self) -> dict[str, Any]:
         known = {str(option["name"]) for option in self._table()["options"]}
@@ -171,13 +179,16 @@ class RaySearch(Searcher):
     def add_evaluated_point(
         self,
         parameters: dict[str, Any],
-        value: float,
+        value: Any,
         error: bool = False,
         pruned: bool = False,
         intermediate_values: Optional[list[float]] = None,
     ) -> None:
         """Adds a result from another source; it has to come before the search begins."""
-        self._evaluated.append((dict(parameters), math.nan if error else float(value)))
+        several = isinstance(value, (list, tuple))
+        known: Any = [float(each) for each in value] if several else float(value)
+        self._evaluated.append((dict(parameters), math.nan if error else known))
+        self._chosen = None
 
     def _optimizer(self) -> Optimizer:
         if self._asks is None:

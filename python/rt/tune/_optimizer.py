@@ -27,9 +27,12 @@ class OptimizerTrial:
 
     number: 0, 1, 2, ... in the order of asking. config: a dict of the space's shape, also called
     params. value: None until it is told, or when the trial has none. error: it was told as failed.
-    intermediate: the values that were told with it, in their order. fallback: why the model gave no
+    values: of several objectives and constraints, in their order. intermediate: the values that
+    were told with it, in their order. fallback: why the model gave no
     answer and the configuration is one of an even spread instead; empty: it did.
     """
+
+    values: Optional[list[float]] = None
 
     def __init__(self, number: int, config: dict[str, Any], fallback: str = "") -> None:
         self.number = number
@@ -57,6 +60,9 @@ class Optimizer:
     knows ("random", "tpe", "cmaes", ...), or a search algorithm of the head such as
     TPESearch(startup_trials=20). seed: equal seeds and results give equal configurations; None: it
     follows np.random.seed or random.seed. points_to_evaluate, options: of the algorithm.
+    metric and mode may be lists, for several objectives, and constraints is as of TuneConfig.
+    tell() takes a dict then, or the values of the objectives and constraints as a list, and
+    best_trials has the front.
     Any number of trials may be open at a time, and they may be told in any order. A grid is used up
     after its points. It holds a process of `rt` until close(), or the end of a `with` block.
     Raises ValueError for a space, an algorithm or an option that is not valid.
@@ -71,18 +77,24 @@ class Optimizer:
     def __init__(
         self,
         space: dict[str, Any],
-        metric: Optional[str] = None,
-        mode: Optional[str] = None,
+        metric: Union[str, list[str], None] = None,
+        mode: Union[str, list[str], None] = None,
         algorithm: Any = "tpe",
         seed: Optional[int] = None,
         points_to_evaluate: Optional[list[dict[str, Any]]] = None,
+        constraints: Optional[dict[str, dict[str, float]]] = None,
         **options: Any,
     ) -> None:
         mode = "min" if mode is None else mode
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
-        if metric is not None and not isinstance(metric, str):
-            raise ValueError(f"metric must be the name of one value, not {metric!r}")
+        if isinstance(metric, list) != isinstance(mode, list):
+            raise ValueError("metric and mode: both are lists, or neither is")
+        for each in mode if isinstance(mode, list) else [mode]:
+            if each not in ("min", "max"):
+                raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
+        for name in metric if isinstance(metric, list) else [metric]:
+            if name is not None and not isinstance(name, str):
+                raise ValueError(f"metric must be the name of a value, not {name!r}")
+        self.constraints = dict(constraints or {})
         search = _algorithm(algorithm, points_to_evaluate, options)
         given = as_seed(seed) if seed is not None else search.seed
         self.metric, self.mode = metric, mode
@@ -106,6 +118,8 @@ class Optimizer:
             "metric": self.metric or "value",
             "mode": self.mode,
         }
+        if self.constraints:
+            spec["constraints"] = self.constraints
         self._bridge = BridgeDriver([find_binary(), "bridge", "--optimize"], embedded=False)
         try:
             self._bridge.call("open", spec=spec, seed=self.seed & _MASK)
@@ -154,8 +168,11 @@ class Optimizer:
         Raises ValueError for a trial that is not one of these, or was told before.
         """
         known = self._known(trial)
-        if known.error or known.value is not None:
+        if known.error or known.value is not None or known.values is not None:
             raise ValueError(f"the result of trial {known.number} was told before")
+        if self._names:
+            self._tell_outcome(known, value, error)
+            return
         values = [float(each) for each in intermediate or ()]
         number = self._number_in(value)
         if number is None and error is None and not values:
@@ -169,8 +186,58 @@ class Optimizer:
         known.error, known.value = failed, None if failed else best
         self._told.append(known.number)
 
-    def _tell(self, number: int, value: Optional[float]) -> None:
-        if value is None:
+    @property
+    def _names(self) -> list[str]:
+        """Of the values that decide together: the objectives', then the constraints'."""
+        metric = self.metric if isinstance(self.metric, list) else [self.metric or "value"]
+        several = isinstance(self.metric, list) and len(self.metric) > 1
+        return [*metric, *self.constraints] if several or self.constraints else []
+
+    def _tell_outcome(self, known: OptimizerTrial, value: Any, error: Any) -> None:
+        names = self._names
+        if isinstance(value, dict):
+            lacking = [name for name in names if name not in value]
+            if lacking:
+                raise ValueError(f"{lacking[0]!r} is not in what was told: {sorted(value)}")
+            value = [value[name] for name in names]
+        if value is None and error is None:
+            raise ValueError("tell() needs the values, or an error")
+        if value is not None and (not isinstance(value, (list, tuple)) or len(value) != len(names)):
+            raise ValueError(f"the values must be a list of {', '.join(names)}, not {value!r}")
+        values = [float(each) for each in value or ()]
+        known.error = bool(error) or not values or any(map(math.isnan, values))
+        known.values = None if known.error else values
+        if known.values and not isinstance(self.metric, list) and self._keeps(values[1:]):
+            known.value = values[0]
+        self._tell(known.number, None, known.values)
+        self._told.append(known.number)
+
+    @property
+    def best_trials(self) -> list[OptimizerTrial]:
+        """The trials that keep the constraints and that no other one beats in all objectives."""
+        modes = self.mode if isinstance(self.mode, list) else [self.mode]
+        found = []
+        for trial in self.trials:
+            values = [trial.value] if trial.values is None else trial.values
+            if None in values or not self._keeps(values[len(modes) :]):
+                continue
+            signed = [v if m == "min" else -v for v, m in zip(values, modes) if v is not None]
+            found.append((signed, trial))
+        return [trial for mine, trial in found if not any(_beats(o, mine) for o, _ in found)]
+
+    def _keeps(self, values: Sequence[Any]) -> bool:
+        for value, bound in zip(values, self.constraints.values()):
+            for comparison, limit in bound.items():
+                if value > limit if comparison == "<=" else value < limit:
+                    return False
+        return True
+
+    def _tell(
+        self, number: int, value: Optional[float], values: Optional[list[float]] = None
+    ) -> None:
+        if values is not None:
+            self._bridge.call("tell", number=number, values=values)
+        elif value is None:
             self._bridge.call("tell", number=number, error=True)
         else:
             self._bridge.call("tell", number=number, value=value)
@@ -231,6 +298,7 @@ class Optimizer:
             "trials": self.trials,
             "wire": self._wire,
             "told": self._told,
+            "constraints": self.constraints,
         }
         part = f"{path}.{os.getpid()}.part"
         try:
@@ -261,10 +329,11 @@ class Optimizer:
         self.metric, self.mode, self.seed = state["metric"], state["mode"], state["seed"]
         self._space, self._search = state["space"], state["search"]
         self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
+        self.constraints = state.get("constraints", {})
         self._open()
         self._bridge.call("add", params=self._wire)
         for number in self._told:
-            self._tell(number, self.trials[number].value)
+            self._tell(number, self.trials[number].value, self.trials[number].values)
         return self
 
     def close(self) -> None:
@@ -276,6 +345,10 @@ class Optimizer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _beats(a: list[float], b: list[float]) -> bool:
+    return a != b and all(x <= y for x, y in zip(a, b))
 
 
 def _algorithm(

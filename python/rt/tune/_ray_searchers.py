@@ -17,9 +17,9 @@ Points = Optional[list[dict[str, Any]]]
 class OptunaSearch(RaySearch):
     """Optuna's name for a native algorithm. Optuna itself runs only where that is asked for.
 
-    That is: with a sampler, a storage, several objectives (metric and mode are lists), or a space
-    that is a function of a trial (define-by-run). It then runs in the script, and `pip install
-    optuna` is needed. Raises ValueError for arguments that do not fit each other.
+    That is: with a sampler, a storage, or a space that is a function of a trial (define-by-run). It
+    then runs in the script, and `pip install optuna` is needed. metric and mode may be lists:
+    several objectives. Raises ValueError for arguments that do not fit each other.
     """
 
     def __init__(
@@ -41,9 +41,7 @@ class OptunaSearch(RaySearch):
         if isinstance(mode, list) != isinstance(metric, list) and mode and metric:
             raise ValueError("metric and mode: both are lists, or neither is")
         self.sampler, self.storage, self.study_name = sampler, storage, study_name
-        self.uses_optuna = bool(
-            callable(space) or sampler is not None or storage is not None or isinstance(mode, list)
-        )
+        self.uses_optuna = bool(callable(space) or sampler is not None or storage is not None)
         self.study: Optional[Study] = None
         super().__init__(
             space=space if self.uses_optuna else foreign.from_optuna(space),

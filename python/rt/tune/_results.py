@@ -11,6 +11,7 @@ from rt._errors import TrialError
 from rt._json import flatten
 from rt._paths import Explained
 from rt.tune._files import FileTrial
+from rt.tune._pareto import hypervolume
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, as_dataframe
 
@@ -145,6 +146,31 @@ class ResultGrid:
         if len(self._results) == 1 and not (metric or self._trials.metric):
             return self._results[0]
         return Result(self._trials.best(metric, mode, scope, filter_nan_and_inf))
+
+    def get_best_results(self) -> list[Result]:
+        """The outcomes that no other one beats in all objectives, by the first objective.
+
+        Each trial counts with its newest row. Raises ValueError for a search with one objective.
+        """
+        return [Result(trial) for trial in self._trials.front()]
+
+    def get_hypervolume(self, reference: Optional[dict[str, float]] = None) -> float:
+        """How much of the space between the front and `reference` the results dominate.
+
+        reference: a value of each objective that is worse than what counts; by default the worst
+        value of each. Raises ValueError for a search with one objective, or without a value.
+        """
+        self._trials.front()  # Refuses a search with one objective.
+        found = [values for _, values in self._trials.outcomes()]
+        signs = {name: 1 if mode == "min" else -1 for name, mode in self._trials.objectives}
+        if reference is not None and set(reference) != set(signs):
+            raise ValueError(f"reference needs a value of each of {', '.join(signs)}")
+        if not found:
+            return 0.0
+        worst = [max(each) for each in zip(*found)]
+        if reference is not None:
+            worst = [sign * reference[name] for name, sign in signs.items()]
+        return hypervolume(found, worst)
 
     def get_dataframe(
         self, filter_metric: Optional[str] = None, filter_mode: Optional[str] = None

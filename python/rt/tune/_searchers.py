@@ -300,8 +300,8 @@ class HeadSearch(SearchAlgorithm):
     Raises ValueError for an option that it does not have.
     """
 
-    metric: Optional[str] = None
-    mode: Optional[str] = None
+    metric: Union[str, list[str], None] = None
+    mode: Union[str, list[str], None] = None
 
     def __init__(
         self,
@@ -335,8 +335,8 @@ class _ModelSearch(HeadSearch):
         points_to_evaluate: Optional[list[dict[str, Any]]] = None,
         max_concurrent: int = 0,
         random_state: Any = None,
-        metric: Optional[str] = None,
-        mode: Optional[str] = None,
+        metric: Union[str, list[str], None] = None,
+        mode: Union[str, list[str], None] = None,
         **options: Any,
     ) -> None:
         if "space" in options:

@@ -195,6 +195,16 @@ def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -
     return Checkpoint._remote(fetch)
 
 
+def _dominates(a: list[float], b: list[float]) -> bool:
+    return a != b and all(x <= y for x, y in zip(a, b))
+
+
+def _keeps(value: Optional[float], bound: dict[str, float]) -> bool:
+    if value is None:
+        return False
+    return all(value <= b if comparison == "<=" else value >= b for comparison, b in bound.items())
+
+
 class TrialSet:
     """The trials of one experiment, and the choice of the best among them."""
 
@@ -202,13 +212,20 @@ class TrialSet:
         self,
         experiment: dict[str, Any],
         trials: Sequence[AnyTrial],
-        metric: Optional[str],
-        mode: Optional[str],
+        metric: Any,
+        mode: Any,
     ) -> None:
         self.experiment = experiment
         self.path = str(experiment.get("results_dir") or "")
-        self.metric = metric
-        self.mode = mode
+        # (metric, mode) of each objective, where there are several.
+        listed = experiment.get("objectives") or []
+        self.objectives: list[tuple[str, str]] = [(one["metric"], one["mode"]) for one in listed]
+        if self.objectives:
+            metric = mode = None
+        elif isinstance(metric, list):  # Of one.
+            metric, mode = metric[0], mode[0] if isinstance(mode, list) else mode
+        self.metric: Optional[str] = metric
+        self.mode: Optional[str] = mode
         self.trials = list(trials)
         _driver.readers.add(self)
 
@@ -218,8 +235,8 @@ class TrialSet:
         experiment: dict[str, Any],
         items: list[dict[str, Any]],
         table: ValueTable,
-        metric: Optional[str],
-        mode: Optional[str],
+        metric: Any,
+        mode: Any,
         unpickle: bool = True,
     ) -> TrialSet:
         """The trials that `trial_list` returned. `table`: the values that JSON could not hold."""
@@ -301,9 +318,48 @@ class TrialSet:
     def chosen_metric(self, metric: Optional[str]) -> str:
         """`metric`, or the experiment's. Raises ValueError when there is neither."""
         chosen = metric or self.metric
+        if not chosen and self.objectives:
+            names = ", ".join(name for name, _ in self.objectives)
+            raise ValueError(
+                f"the search improves {names} together: get_best_results() has the trials that no "
+                "other one beats in all of them; for the best in one of them, name it"
+            )
         if not chosen:
             raise ValueError(f"name a metric; {self.reported_text()}")
         return chosen
+
+    def outcomes(self) -> list[tuple[AnyTrial, list[float]]]:
+        """The trials whose newest row has all objectives, and their values, less being better.
+
+        Failed trials, and those that break a constraint of the search, are left out.
+        """
+        bounds = (self.experiment.get("constraints") or {}).items()
+        found = []
+        for trial in self.trials:
+            values = [trial.value(name, mode, "last", False) for name, mode in self.objectives]
+            if trial.state == "FAILED" or not all(
+                _keeps(trial.value(name, "min", "last", False), bound) for name, bound in bounds
+            ):
+                continue
+            signs = [1.0 if mode == "min" else -1.0 for _, mode in self.objectives]
+            known = [sign * each for sign, each in zip(signs, values) if each is not None]
+            if len(known) == len(values) and not any(map(math.isnan, known)):
+                found.append((trial, known))
+        return found
+
+    def front(self) -> list[AnyTrial]:
+        """The trials that no other one beats in all objectives, by the first of them.
+
+        Raises ValueError for a search with one objective.
+        """
+        if not self.objectives:
+            raise ValueError("the search has one objective: get_best_result() has its best trial")
+        found = sorted(self.outcomes(), key=lambda each: each[1])
+        return [
+            trial
+            for trial, values in found
+            if not any(_dominates(other, values) for _, other in found)
+        ]
 
     def best(
         self,

@@ -1,0 +1,98 @@
+#include "head/core/warm_start.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/base/limits.h"
+#include "common/base/strings.h"
+#include "common/search/given_options.h"
+#include "head/core/lane.h"
+
+namespace rt {
+namespace {
+
+struct KnownResult {
+  const Trial* trial;
+  Json value;    // A number, or a list of them.
+  double order;  // Less is better.
+};
+
+std::vector<std::string> MetricsOf(const ExperimentSpec& spec) {
+  std::vector<std::string> keys = spec.OutcomeKeys();
+  return keys.empty() ? std::vector<std::string>{spec.metric} : keys;
+}
+
+std::vector<KnownResult> KnownResultsOf(const Experiment& experiment, const ExperimentSpec& old) {
+  const std::vector<TrialResult> results = ResultsOf(experiment, old);
+  std::vector<KnownResult> known;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TrialResult& result = results[i];
+    if (result.kind != TrialResult::Kind::kValue) continue;
+    const double first = result.outcome.empty() ? result.value : result.outcome.front();
+    Json value(first);
+    if (!result.outcome.empty()) {
+      value = Json::MakeArray();
+      for (const double each : result.outcome) value.Append(each);
+    }
+    const double order = old.mode == Mode::kMax ? -first : first;
+    known.push_back({&experiment.trials[i], std::move(value), order});
+  }
+  return known;
+}
+
+// The best half of what may be kept, and the newest of the others; in their order.
+void KeepSome(std::vector<KnownResult>& known) {
+  if (known.size() <= limits::kWarmResultsMax) return;
+  std::vector<double> orders;
+  for (const KnownResult& each : known) orders.push_back(each.order);
+  const auto last = orders.begin() + limits::kWarmResultsMax / 2 - 1;
+  std::nth_element(orders.begin(), last, orders.end());
+  const double least = *last;
+  size_t best = limits::kWarmResultsMax / 2, newest = limits::kWarmResultsMax - best;
+  std::vector<KnownResult> kept;
+  for (size_t i = known.size(); i-- > 0;) {
+    size_t& left = known[i].order <= least && best > 0 ? best : newest;
+    if (left == 0) continue;
+    --left;
+    kept.push_back(std::move(known[i]));
+  }
+  std::reverse(kept.begin(), kept.end());
+  known = std::move(kept);
+}
+
+}  // namespace
+
+absl::Status AddWarmStart(const World& world, ExperimentSpec& spec) {
+  const Json* given = spec.search.options.Find(kWarmStartOption);
+  if (given == nullptr || !given->is_array() || given->array().empty()) return absl::OkStatus();
+  const std::string path = "search/" + spec.search.name + "/" + kWarmStartOption;
+  std::vector<KnownResult> known;
+  for (const Json& number : given->array()) {
+    const ExperimentId id{static_cast<uint64_t>(number.AsInt())};
+    const auto found = world.state.experiments.find(id);
+    if (found == world.state.experiments.end())
+      return SpecError(path, "there is no experiment " + std::to_string(id.value),
+                       "rt exp list shows those that there are");
+    const ExperimentSpec& old = world.index.experiments.at(id).spec;
+    if (MetricsOf(old) != MetricsOf(spec) || old.mode != spec.mode)
+      return SpecError(path,
+                       "experiment " + std::to_string(id.value) + " improves " +
+                           Join(MetricsOf(old), ", ") + ", and this one " +
+                           Join(MetricsOf(spec), ", "),
+                       "metric and mode must be the same");
+    for (KnownResult& each : KnownResultsOf(found->second, old)) known.push_back(std::move(each));
+  }
+  KeepSome(known);
+  Json evaluated = *spec.search.options.Find(kEvaluatedOption);
+  for (KnownResult& each : known) {
+    const absl::StatusOr<Json> config = Json::Parse(each.trial->params);
+    if (!config.ok() || !config->is_object()) continue;
+    evaluated.Append(Json::MakeObject({{"config", *config}, {"value", std::move(each.value)}}));
+  }
+  spec.search.options.Set(kEvaluatedOption, std::move(evaluated));
+  spec.search.options.Set(kWarmStartOption, Json::MakeArray());
+  return absl::OkStatus();
+}
+
+}  // namespace rt

@@ -1,0 +1,33 @@
+"""The volume that a set of results dominates, with several objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def hypervolume(points: Sequence[Sequence[float]], reference: Sequence[float]) -> float:
+    """The volume between the points and the reference, all values being minimised.
+
+    Exact, by exclusive parts (While et al., 2012). A point that is not better than the reference in
+    every objective does not count. Time grows fast with the number of objectives above three.
+    """
+    inside = [tuple(each) for each in points if all(x < r for x, r in zip(each, reference))]
+    front = sorted(
+        each
+        for each in set(inside)
+        if not any(other != each and all(x <= y for x, y in zip(other, each)) for other in inside)
+    )
+    total = 0.0
+    if len(reference) == 2:
+        height = reference[1]
+        for first, second in front:
+            total += (reference[0] - first) * (height - second)
+            height = second
+        return total
+    for i, each in enumerate(front):
+        box = 1.0
+        for x, r in zip(each, reference):
+            box *= r - x
+        limited = [[max(x, y) for x, y in zip(each, other)] for other in front[i + 1 :]]
+        total += box - (hypervolume(limited, reference) if limited else 0.0)
+    return total
