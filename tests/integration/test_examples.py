@@ -148,6 +148,9 @@ class XgboostTest(Examples):
         rows = [line for path in self.place.results.glob("*/*/result.json")
                 for line in path.read_text().splitlines()]
         self.assertLess(len(rows), 6 * 27)  # Some were stopped early.
+        saved = re.search(r"early stopping: (\d+) of 162 rounds were trained, (\d+)% saved", text)
+        self.assertEqual(int(saved[1]), len(rows))
+        self.assertGreater(int(saved[2]), 0)
 
     def test_report_callback(self) -> None:
         done = self.place.run(BOOSTING + """
