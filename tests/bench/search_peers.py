@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Compares the head's search algorithms with Optuna on problems that both are given here.
+
+    search_peers.py FOLDER [--cases noisy,mixed,…] [--seeds 0:15] [--run ours,optuna] [--table]
+
+Ours is asked through rt.tune.search.Optimizer (set RT_BIN and PYTHONPATH); Optuna needs
+`pip install optuna`, and torch for its GPSampler. FOLDER keeps a file per case and side with a line
+per problem, seed and number of trials; what is there is not run again. --table prints the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+import search_problems as problems
+from search_problems import Choice, Problem, Real, Whole
+
+
+class Case(NamedTuple):
+    """The problems, and after how many trials they are compared."""
+
+    title: str
+    problems: dict[str, Problem]
+    marks: tuple[int, ...]
+    ours: str = "tpe"
+    theirs: str = "default"
+    shift: float = 0.0
+    in_flight: int = 1
+
+
+CASES = {
+    "noisy": Case("noise of 5 % of the range", {n: problems.noisy(p) for n, p in
+                                                problems.NINE.items()}, (100, 200)),
+    "mixed": Case("numbers, whole numbers and categories", problems.MIXED, (100, 200)),
+    "conditional": Case("parameters with conditions", problems.CONDITIONAL, (100, 200)),
+    "wide": Case("40 parameters", problems.WIDE, (100, 200)),
+    "shifted": Case("the box moved by up to 25 %", problems.NINE, (100,), shift=0.25),
+    "shifted-cma": Case("CMA-ES, the box moved by up to 25 %", problems.NINE, (100, 200),
+                        "cmaes", "cmaes", 0.25),
+    "shifted-gp": Case("GP-BO, the box moved by up to 25 %", problems.NINE, (50, 100), "gp", "gp",
+                       0.25),
+    "flight-gp": Case("GP-BO, 16 trials in flight", problems.NINE, (100,), "gp", "gp",
+                      in_flight=16),
+    "several": Case("several objectives", problems.SEVERAL, (200,), "auto"),
+    "several-gp": Case("several objectives, GP-BO", problems.SEVERAL, (100, 200), "gp"),
+}  # fmt: skip
+
+
+def our_space(problem: Problem) -> dict[str, Any]:
+    """As rt writes it: a map with "if" holds what has a condition."""
+    from rt import tune
+
+    def domain(each: Any) -> Any:
+        if isinstance(each, Real):
+            return tune.uniform(each.lower, each.upper)
+        if isinstance(each, Whole):
+            return tune.randint(each.lower, each.upper + 1)
+        return tune.choice(list(each.values))
+
+    space: dict[str, Any] = {}
+    for name, each in problem.space.items():
+        if name in problem.conditions:
+            parent, wanted = problem.conditions[name]
+            inside = problem.conditions.get(parent)
+            path = f"of {parent}/{parent}" if inside else parent
+            space[f"of {name}"] = {"if": {path: wanted}, name: domain(each)}
+        else:
+            space[name] = domain(each)
+    return space
+
+
+def flat(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration without the maps of conditions."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        found.update(value if isinstance(value, dict) else {name: value})
+    return found
+
+
+class Ours:
+    """rt's algorithm."""
+
+    def __init__(self, problem: Problem, case: Case, seed: int) -> None:
+        from rt.tune.search import Optimizer
+
+        several = len(problem.reference)
+        metric = [f"f{k}" for k in range(several)] if several else None
+        self.search = Optimizer(our_space(problem), metric=metric,
+                                mode=["min"] * several if several else "min",
+                                algorithm=case.ours, seed=seed)
+
+    def ask(self) -> tuple[Any, dict[str, Any]]:
+        trial = self.search.ask()
+        return trial, flat(trial.config)
+
+    def tell(self, trial: Any, value: Any) -> None:
+        self.search.tell(trial, value)
+
+    def close(self) -> None:
+        self.search.close()
+
+
+class Optuna:
+    """Optuna's default sampler, or another one of it."""
+
+    def __init__(self, problem: Problem, case: Case, seed: int) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.filterwarnings("ignore")
+        several = len(problem.reference)
+        made = optuna.samplers
+        if case.theirs == "cmaes":
+            sampler: Any = made.CmaEsSampler(seed=seed)
+        elif case.theirs == "gp":
+            sampler = made.GPSampler(seed=seed, deterministic_objective=True)
+        else:  # As create_study chooses, with a seed.
+            default = optuna.create_study(directions=["minimize"] * max(several, 1)).sampler
+            sampler = type(default)(seed=seed)
+        self.study = optuna.create_study(directions=["minimize"] * max(several, 1),
+                                         sampler=sampler)
+        self.problem = problem
+
+    def ask(self) -> tuple[Any, dict[str, Any]]:
+        trial = self.study.ask()
+        config: dict[str, Any] = {}
+        for name, each in self.problem.space.items():
+            parent, wanted = self.problem.conditions.get(name, ("", ""))
+            if parent and config.get(parent) != wanted:
+                continue
+            if isinstance(each, Real):
+                config[name] = trial.suggest_float(name, each.lower, each.upper)
+            elif isinstance(each, Whole):
+                config[name] = trial.suggest_int(name, each.lower, each.upper)
+            elif isinstance(each, Choice):
+                config[name] = trial.suggest_categorical(name, each.values)
+        return trial, config
+
+    def tell(self, trial: Any, value: Any) -> None:
+        self.study.tell(trial, value)
+
+    def close(self) -> None:
+        pass
+
+
+def run(
+    make: Callable[..., Any], name: str, case: Case, seed: int
+) -> tuple[dict[int, float], float]:
+    """The regret at each mark, or the hypervolume, and the seconds that the search took."""
+    problem = case.problems[name]
+    if case.shift:
+        problem = problems.shifted(problem, case.shift, seed)
+    search, noise = make(problem, case, seed), random.Random(f"noise {name} {seed}")
+    order = random.Random(f"order {seed}")
+    told, true, found, points = float("inf"), float("inf"), {}, []
+    flying: list[Any] = []
+    began, asked, count = time.process_time(), 0, 0
+    while count < case.marks[-1]:
+        while len(flying) < case.in_flight and asked < case.marks[-1]:
+            flying.append(search.ask())
+            asked += 1
+        trial, config = flying.pop(order.randrange(len(flying)))
+        value = problem.value(config)
+        count += 1
+        if problem.reference:
+            search.tell(trial, value)
+            points.append(value)
+        else:
+            seen = value + noise.gauss(0, problem.noise) if problem.noise else value
+            search.tell(trial, seen)
+            if seen < told:
+                told, true = seen, value
+        if count in case.marks:
+            found[count] = volume(points, problem) if points else max(true - problem.least, 1e-14)
+    spent = time.process_time() - began
+    search.close()
+    return found, spent
+
+
+def volume(points: list[list[float]], problem: Problem) -> float:
+    """The hypervolume of all points."""
+    from rt.tune._pareto import hypervolume
+
+    return hypervolume(points, problem.reference)
+
+
+def read(path: Path) -> dict[tuple[str, int, int], float]:
+    """(problem, seed, trials) -> value; a line that an interruption cut is left out."""
+    known = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        words = line.split()
+        if len(words) == 5:
+            known[(words[0], int(words[1]), int(words[2]))] = float(words[3])
+    return known
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--seeds", default="0:15", help="FROM:TO, without TO")
+    parser.add_argument("--run", default="", help="ours, optuna, or both with a comma")
+    parser.add_argument("--table", action="store_true")
+    arguments = parser.parse_args()
+    begin, end = (int(part) for part in arguments.seeds.split(":"))
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    sides = {"ours": Ours, "optuna": Optuna}
+    for case_name in arguments.cases.split(","):
+        case = CASES[case_name]
+        for side in filter(None, arguments.run.split(",")):
+            path = arguments.folder / f"{case_name}-{side}.txt"
+            known = read(path)
+            for seed in range(begin, end):
+                for name in case.problems:
+                    if all((name, seed, mark) in known for mark in case.marks):
+                        continue
+                    found, spent = run(sides[side], name, case, seed)
+                    with path.open("a", encoding="utf-8") as file:
+                        for mark, value in found.items():
+                            file.write(f"{name} {seed} {mark} {value:.6g} {spent:.2f}\n")
+        if arguments.table:
+            print(f"\n## {case.title}\n\n{table(arguments.folder, case_name, case)}", flush=True)
+
+
+def table(folder: Path, case_name: str, case: Case) -> str:
+    """Medians side by side, in Markdown, over the seeds that both sides have."""
+    ours, theirs = (read(folder / f"{case_name}-{side}.txt") for side in ("ours", "optuna"))
+    lines = ["| problem | trials | ours | Optuna | ratio | seeds |", "|" + "---|" * 6]
+    for name, problem in case.problems.items():
+        for mark in case.marks:
+            seeds = [s for n, s, m in ours if (n, m) == (name, mark) and (n, s, m) in theirs]
+            if not seeds:
+                continue
+            mine = statistics.median(ours[(name, s, mark)] for s in seeds)
+            other = statistics.median(theirs[(name, s, mark)] for s in seeds)
+            lines.append(f"| {name} | {mark} | {mine:.3g} | {other:.3g} | **{mine / other:.2g}** | "
+                         f"{len(seeds)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
