@@ -16,7 +16,7 @@ import torch
 from rt.elastic.torch import _job
 from torch import nn
 
-BLOCK = 8  # Steps: two periods of the measurement.
+BLOCK = 16  # Steps: one or two periods of the measurement.
 WIDTH = 720
 
 
@@ -63,9 +63,9 @@ def share(kind: str, micro: int, pairs: int) -> tuple[float, float]:
                 continue
             now = time.process_time()
             block = number // BLOCK
-            if block > 8:  # The first 32 steps are all measured.
+            if block > 4:  # The first 32 steps are all measured.
                 took[(block - 1) % 2].append(now - began)
-            if block >= 8 + 2 * pairs:
+            if block >= 4 + 2 * pairs:
                 ratios = [on / without - 1 for without, on in zip(took[1], took[0])]
                 return statistics.median(ratios), statistics.median(took[1]) / BLOCK
             is_off = block % 2 == 1

@@ -18,6 +18,7 @@ from rt.elastic.goodput import GradParams, gain_of
 
 SMOOTHING = 0.999  # What an average keeps in a step of the initial batch.
 EVERY = 8  # Steps between two measurements, after the first ones.
+EVERY_OF_ADAM = 16  # They cost more: gradients are divided first.
 EVERY_STEP_UNTIL = 32
 ADAM_STEPS_MIN = 5  # Before these, Adam's second moments say little.
 _FLOOR = 1e-30
@@ -60,6 +61,7 @@ class GradientNoiseScale:
     def __init__(self, optimizer: torch.optim.Optimizer, preconditioned: bool) -> None:
         self._optimizer = optimizer
         self._adam = preconditioned
+        self._every = EVERY_OF_ADAM if preconditioned else EVERY
         groups = [
             [each for each in group["params"] if each.requires_grad]
             for group in optimizer.param_groups
@@ -86,8 +88,8 @@ class GradientNoiseScale:
         self._steps += 1
         self._covered += 1
         often = self._steps <= EVERY_STEP_UNTIL
-        due = often or self._steps % EVERY == 0
-        self._keeps = alone and (often or (self._steps + 1) % EVERY == 0)
+        due = often or self._steps % self._every == 0
+        self._keeps = alone and (often or (self._steps + 1) % self._every == 0)
         self.measures = due
         if alone and not self._keeps and (not due or self._previous is None):
             self.measures = False

@@ -18,12 +18,12 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from rt._ddp import fix_buckets
 from rt.elastic import checkpoint, env
 from rt.elastic.torch import _job, _plan, _tree
 from rt.elastic.torch._job import CONTROL, Step
 from rt.elastic.torch.gradient_noise_scale import GradientNoiseScale
 from rt.elastic.torch.scaling_rules import AdamScale, AdaScale, ScalingRuleBase
-from rt.train.torch._prepare import _fix_buckets
 
 
 def is_adam(optimizer: torch.optim.Optimizer) -> bool:
@@ -65,7 +65,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
         self.reduces = job.ranks > 1 and not deterministic
         if self.reduces:
             if not more.get("find_unused_parameters"):
-                _fix_buckets(self)
+                fix_buckets(self)
             # (A hook with annotations must have exactly DDP's.)
             self.register_comm_hook(None, lambda _, bucket: self._reduce_bucket(bucket))
         self._job = job

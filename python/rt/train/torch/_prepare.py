@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler
 
 from rt import _api
+from rt._ddp import fix_buckets
 
 
 def get_devices() -> list[torch.device]:
@@ -71,15 +72,8 @@ def prepare_model(
         arguments.setdefault("output_device", device)
     wrapped = DistributedDataParallel(model, **arguments)
     if not arguments.get("find_unused_parameters"):
-        _fix_buckets(wrapped)
+        fix_buckets(wrapped)
     return wrapped
-
-
-def _fix_buckets(model: DistributedDataParallel) -> None:
-    """Takes the step now that DDP takes after the first backward pass: it happens once only."""
-    reducer = model.reducer
-    reducer._push_all_rebuilt_params()
-    reducer._rebuild_buckets()
 
 
 def prepare_data_loader(
