@@ -152,7 +152,7 @@ TEST_CASE("gpus: what a node samples is shown, and what an attempt made of its g
                               .power_peak = 400,
                               .temperature_peak = 60};
   input::Sync sync = story.SyncInput();
-  sync.inventory.gpus = story.core.world.state.nodes.at(story.node).inventory.gpus;
+  sync.inventory.gpus.push_back({"GPU-0", 0, "H200", 1, ""});
   sync.inventory.resources.gpu = kUnit;
   GpuSample sample;
   sample.uuid = "GPU-0";

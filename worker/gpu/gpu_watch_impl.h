@@ -44,6 +44,7 @@ class GpuWatch::Impl {
   // What a thread of the kernel tells of a process that holds memory; kept while it is listed.
   struct Known {
     std::string name, environment;
+    bool is_ended = false;  // By us.
   };
   void RunSampler();
   void RunEvents();

@@ -170,8 +170,14 @@ Leftover GpuWatch::Impl::LookAt(const GpuAttempts::Ending& ending, const std::st
   }
   for (uint64_t pid : own) {
     if (::kill(static_cast<pid_t>(pid), SIGKILL) != 0) continue;
-    RT_LOG(kWarning) << rt::ToString(ending.holder.fence) << ": ended pid " << pid
-                     << ", which it left behind and which holds memory of gpu " << uuid;
+    std::lock_guard lock(mutex_);
+    Known& known = known_[pid];  // It takes the driver a while to take its memory back.
+    if (!known.is_ended) {
+      RT_LOG(kWarning) << rt::ToString(ending.holder.fence) << ": ended pid " << pid << " ("
+                       << known.name << "), which it left behind and which holds memory of gpu "
+                       << uuid;
+    }
+    known.is_ended = true;
   }
   const bool is_shared = ending.holder.units > 0 && ending.holder.units < kUnit;
   return FindLeftover(*holders, idle, own, is_shared);

@@ -38,6 +38,7 @@ bool Nvml::Library::Find(Function& function, const char* symbol) {
 }
 
 void Nvml::Library::FindTelemetry() {
+  Find(memory_v2, "nvmlDeviceGetMemoryInfo_v2");
   Find(utilisation, "nvmlDeviceGetUtilizationRates");
   Find(temperature, "nvmlDeviceGetTemperature");
   Find(power, "nvmlDeviceGetPowerUsage");
@@ -52,6 +53,14 @@ void Nvml::Library::FindTelemetry() {
   Find(pcie_replays, "nvmlDeviceGetPcieReplayCounter");
   Find(fields, "nvmlDeviceGetFieldValues");
   Find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+}
+
+int Nvml::Library::MemoryOf(Device one, nvml::Memory& bytes) const {
+  nvml::MemoryV2 second{};
+  second.version = nvml::kMemoryVersion2;
+  if (memory_v2 == nullptr || memory_v2(one, &second) != kSuccess) return memory(one, &bytes);
+  bytes = {second.total, second.free, second.used};
+  return kSuccess;
 }
 
 bool Nvml::Library::FindAll() {

@@ -34,6 +34,12 @@ constexpr unsigned kAllLinks = 0xffffffffu;
 struct Memory {
   unsigned long long total, free, used;
 };
+// What the driver keeps for itself is not in use, as nvidia-smi counts as well.
+struct MemoryV2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+constexpr unsigned kMemoryVersion2 = sizeof(MemoryV2) | 2u << 24;
 struct Utilisation {
   unsigned gpu, memory;
 };
@@ -80,6 +86,7 @@ struct Nvml::Library {
   int (*name)(Device, char*, unsigned) = nullptr;
   int (*memory)(Device, nvml::Memory*) = nullptr;
   // The rest may be absent from a library that is older than the function.
+  int (*memory_v2)(Device, nvml::MemoryV2*) = nullptr;
   int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count)(Device, unsigned*) = nullptr;
   int (*mig_device)(Device, unsigned, Device*) = nullptr;
@@ -119,6 +126,7 @@ struct Nvml::Library {
 
   ~Library();
   bool FindAll();
+  int MemoryOf(Device one, nvml::Memory& bytes) const;
   std::string Why(int code) const { return "NVML: " + std::string(error_string(code)); }
   std::vector<Listed> all_listed() const {
     std::lock_guard lock(mutex);

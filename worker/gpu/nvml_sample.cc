@@ -119,7 +119,7 @@ GpuSample Nvml::SampleOf(const Library& library, const std::string& uuid, void* 
     sample.memory_utilisation = busy.memory;
   }
   nvml::Memory memory{};
-  if (library.memory(device, &memory) == kSuccess) {
+  if (library.MemoryOf(device, memory) == kSuccess) {
     sample.memory_used = static_cast<Bytes>(memory.used);
     sample.memory_total = static_cast<Bytes>(memory.total);
   }
@@ -155,7 +155,7 @@ std::optional<GpuHolders> Nvml::HoldersOf(const std::string& uuid) const {
     if (one.uuid != uuid) continue;
     GpuHolders holders;
     nvml::Memory memory{};
-    if (library_->memory(one.device, &memory) != kSuccess) return std::nullopt;
+    if (library_->MemoryOf(one.device, memory) != kSuccess) return std::nullopt;
     holders.used = static_cast<Bytes>(memory.used);
     ReadProcesses(library_->processes, one.device, holders.processes);
     return holders;
