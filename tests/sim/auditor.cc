@@ -378,9 +378,8 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
   if (e.outcome == AttemptOutcome::kLost) {
     const bool has_vanished = truth_->vanished.contains(starts_.at(e.attempt).manifest);
     const bool gpu_failed = std::any_of(
-        truth_->runs.begin(), truth_->runs.end(), [&](const auto& run) {
-          return run.first.attempt == e.attempt && run.second.gpu_failed;
-        });
+        truth_->runs.begin(), truth_->runs.end(),
+        [&](const auto& run) { return run.first.attempt == e.attempt && run.second.gpu_failed; });
     Must(!calm_ || has_vanished || gpu_failed, "no attempt is lost once the faults are over");
     return;
   }

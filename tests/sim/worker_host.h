@@ -197,7 +197,7 @@ class WorkerHost {
   uint64_t rounds_ = 0;
   Millis drain_until_ = 0;
   std::optional<uint32_t> sick_gpu_;  // Until the faults are over.
-  uint64_t quarantine_ = 0;  // Of that gpu, on the node's disk; 0: it is sick by itself.
+  uint64_t quarantine_ = 0;           // Of that gpu, on the node's disk; 0: it is sick by itself.
   // The daemon.
   bool daemon_up_ = false;
   uint64_t daemon_life_ = 0;
