@@ -25,7 +25,11 @@ std::vector<Finding> ExamineMachine(const Home& home);
 // nobody answers.
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 
+// Runs rt-probe on the gpus of this machine, which takes seconds and most of their free memory.
+std::vector<Finding> ExamineGpus();
+
 // Pure parts, for tests.
+std::vector<Finding> JudgeProbe(const Json& report);
 Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes);
 Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);

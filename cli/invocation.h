@@ -22,6 +22,8 @@ struct Invocation {
   bool start = false, stop = false, detach = false, follow = false, local = false;
   bool rows = false, wait = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
+  std::string gpu;          // Of undrain: the index or the uuid of a gpu.
+  bool probe_gpus = false;  // Of doctor.
   std::string nproc_per_node, nnodes, max_restarts, resources;  // Of a script on several ranks.
   std::string head, token_file, format, step, checkpoint;
   bool algorithms = false;  // `rt bridge`: only lists them.

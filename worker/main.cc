@@ -77,8 +77,14 @@ GpuChoice ChoiceOf(const Flags& flags) {
 
 NodeFacts FactsOf(const Flags& flags, const GpuWatch& gpus) {
   const std::string bin_dir = BinDir();
-  return {bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty(),
-          InterfaceWith(LocalAddressTowards(flags.head))};
+  NodeFacts facts{bin_dir,
+                  FindPythonDir(bin_dir),
+                  !gpus.gpus().empty(),
+                  InterfaceWith(LocalAddressTowards(flags.head)),
+                  FindMps(),
+                  {}};
+  for (const Gpu& gpu : gpus.gpus()) facts.gpu_memory[gpu.facts.uuid] = gpu.facts.memory;
+  return facts;
 }
 
 v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
@@ -94,6 +100,8 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
     listed->set_name(gpu.facts.name);
     listed->set_memory(gpu.facts.memory);
     listed->set_trouble(gpu.facts.fault);
+    listed->set_quarantine(gpu.quarantine);
+    listed->set_island(gpu.facts.island);
   }
   inventory.mutable_resources()->set_memory(flags.resources.memory);
   for (const auto& [name, units] : flags.resources.custom) {
@@ -318,7 +326,11 @@ std::string ReadQuarantine(const std::string& file) {
   return why.ok() && !why->empty() ? *why : "quarantined by " + file;
 }
 
-void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts) {
+void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts,
+           GpuWatch& gpus) {
+  sync.AskGpuSamples([&gpus] { return gpus.samples(); });
+  sync.OnClearedGpu(
+      [&gpus](const std::string& uuid, uint64_t quarantine) { gpus.Clear(uuid, quarantine); });
   sync.AskFault([&trees, file = flags.state_dir + "/quarantine"] {
     const std::string why = trees.port_fault();
     return why.empty() ? ReadQuarantine(file) : why;
@@ -329,6 +341,14 @@ void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable&
     return next;
   });
   sync.Start(StopAfter(flags), attempts.head_epoch());
+}
+
+void Start(GpuWatch& gpus, const Flags& flags, SyncLoop& sync, WorkerLoop& loop) {
+  gpus.Start({.on_change = [&] { sync.SetInventory(MakeInventory(flags, gpus)); },
+              .on_fault = [&loop](const Fence& fence,
+                                  const std::string&) { loop.Post(input::GpuFailed{fence}); },
+              .on_drain = [&sync](const std::string& why) { sync.SetGpuDrain(why); },
+              .on_given_back = [&loop] { loop.Wake(); }});
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -380,7 +400,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
                        launcher.bundles(), [&] { sync_now->SyncSoon(); });
   LoopActivity activity;
   WorkerLoop loop(
-      {launcher, socket, pool, attempts, pushes, outputs, activity},
+      {launcher, socket, pool, attempts, pushes, outputs, activity, gpus},
       [&](bool urgent) { reports.OnRow(urgent); },
       [&](bool urgent) {
         if (sync_now != nullptr) urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
@@ -398,8 +418,8 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   trees.Serve(flags, credentials, pushes, socket.barriers(), attempts, launcher);
   outputs.Start();
   reports.Start();
-  Start(sync, flags, trees, attempts);
-  gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
+  Start(sync, flags, trees, attempts, gpus);
+  Start(gpus, flags, sync, loop);
   SayReady(manager, identity.name, flags);
   const Heartbeat heartbeat(manager, [&](std::function<void()> ok) { loop.Ask(std::move(ok)); });
   const int signal = ServeUntilEnd(signals, flags, sync, loop, pushes.uploader());

@@ -32,6 +32,8 @@ void PrintFinding(const Finding& finding, bool color) {
 ExitCode RunDoctor(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::vector<Finding> findings = ExamineMachine(home);
+  if (invocation.probe_gpus)
+    for (Finding& finding : ExamineGpus()) findings.push_back(std::move(finding));
   absl::StatusOr<std::string> name = home.Choose(invocation.cluster);
   if (name.ok()) {
     for (Finding& finding : ExamineCluster(home, *name)) findings.push_back(std::move(finding));

@@ -73,10 +73,13 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
 }
 
 ExitCode RunNodeUndrain(const Invocation& invocation) {
-  const Action undrain{"undrain", "rt node undrain worker-1", "takes work again"};
+  const bool is_gpu = !invocation.gpu.empty();
+  const Action undrain{"undrain", "rt node undrain worker-1",
+                       is_gpu ? "is told that its gpu may take work again" : "takes work again"};
   return ActOnNodes(invocation, undrain, [&](HeadClient& client, uint64_t id) {
     v1::UndrainNodeRequest request;
     request.set_node(id);
+    request.set_gpu(invocation.gpu);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
         .status();
   });

@@ -150,7 +150,9 @@ void CommandLine::AddNode() {
   drain->add_option("--deadline", invocation_.deadline,
                     "Stop remaining trials after this time, such as 2m (default: never)");
   drain->add_option("--reason", invocation_.reason, "Reason that rt shows");
-  AddOne(node, "undrain", "Accept new trials again", RunNodeUndrain);
+  AddOne(node, "undrain", "Accept new trials again", RunNodeUndrain)
+      ->add_option("--gpu", invocation_.gpu,
+                   "End the quarantine of one gpu, by its index or uuid, and nothing else");
   AddOne(node, "forget", "Remove a LOST node that will not come back", RunNodeForget)
       ->add_option("--reason", invocation_.reason, "Reason that rt shows");
 }

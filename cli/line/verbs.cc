@@ -98,7 +98,9 @@ void CommandLine::AddLooking() {
             "  rt watch\n  rt watch last"),
         "EXP", "Id or name of an experiment (default: the whole cluster)");
   Add(&app_, "doctor", "Check this machine and the cluster", RunDoctor,
-      "  rt doctor\n  rt doctor -c lab -o json");
+      "  rt doctor\n  rt doctor -c lab -o json\n  rt doctor --gpu")
+      ->add_flag("--gpu", invocation_.probe_gpus,
+                 "Test the gpus of this machine as well: memory, arithmetic, links (seconds)");
   Words(Add(&app_, "plan", "Show what a YAML file would start", RunPlan,
             "  rt plan search.yaml\n  rt plan cluster.yaml -o json"),
         "FILE", "File of an experiment or a cluster");

@@ -226,6 +226,20 @@ inline constexpr uint32_t kInfraLossesMax = 100;
 inline constexpr size_t kBundlesMax = 1'024;
 // How often a worker asks its gpus whether they are well.
 inline constexpr Millis kGpuLookEvery = 5'000;
+// How often it samples what they do: what nvidia-smi and the exporters of others do as well.
+inline constexpr Millis kGpuSampleEvery = 1'000;
+// A call of the driver that takes longer hangs: the slowest healthy ones take tens of milliseconds.
+inline constexpr Millis kGpuCallMax = 10'000;
+// How often a worker looks if the gpus of an attempt that ended are free, and for how long: the
+// end is told after that anyway, and the gpu has a fault as long as its memory stays in use.
+inline constexpr Millis kGpuFreeEvery = 10;
+inline constexpr Millis kGpuFreeWait = 5'000;
+// Memory beyond that of the idle device that still counts as free.
+inline constexpr Bytes kGpuFreeSlack = Bytes{64} << 20;
+// An attempt whose gpu has failed has so long to end by itself.
+inline constexpr Millis kGpuFaultGrace = 10'000;
+// Processes of one gpu that are listed: more than contexts fit beside each other.
+inline constexpr size_t kGpuProcessesMax = 64;
 
 // Snapshot of the state after this many events.
 inline constexpr uint64_t kSnapshotEveryEvents = 100'000;

@@ -51,4 +51,10 @@ absl::StatusOr<Observed> DecodeObserved(std::string_view bytes) {
   return DecodeMessage<Observed>(bytes);
 }
 
+std::string EncodeGpuSample(const GpuSample& sample) { return EncodeMessage(sample); }
+
+absl::StatusOr<GpuSample> DecodeGpuSample(std::string_view bytes) {
+  return DecodeMessage<GpuSample>(bytes);
+}
+
 }  // namespace rt

@@ -233,6 +233,7 @@ void RetryFrom(Reader& reader, Warnings& warnings, std::vector<RetryRule>& rules
     for (const Json& code : one.List("exit_codes"))
       if (code.is_int()) rule.exit_codes.push_back(static_cast<int>(code.AsInt()));
     one.Read("log", rule.log);
+    one.Read("oom", rule.out_of_gpu_memory);
     one.ReadName("then", kActions, rule.then, RetryActionName);
     one.Read("off", rule.off);
     absl::Status pattern;

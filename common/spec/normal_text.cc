@@ -103,10 +103,12 @@ Json ToNormal(const std::vector<RetryRule>& rules) {
   for (const RetryRule& rule : rules) {
     Json codes = Json::MakeArray();
     for (int code : rule.exit_codes) codes.Append(code);
-    list.Append(Json::MakeObject({{"exit_codes", std::move(codes)},
+    Json item = Json::MakeObject({{"exit_codes", std::move(codes)},
                                   {"log", rule.log},
                                   {"then", RetryActionName(rule.then)},
-                                  {"off", rule.off}}));
+                                  {"off", rule.off}});
+    if (rule.out_of_gpu_memory) item.Set("oom", true);
+    list.Append(std::move(item));
   }
   return list;
 }

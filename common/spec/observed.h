@@ -8,6 +8,7 @@
 
 #include "common/base/fields.h"
 #include "common/base/ids.h"
+#include "common/spec/gpu_facts.h"
 
 namespace rt {
 
@@ -43,10 +44,13 @@ struct Observed {
   uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
   std::string reason;     // For people: "program not found: …".
   ErrorInfo error;
+  // A fault of a gpu that it held while it ran: its failure is the machine's. Empty: none.
+  std::string gpu_fault;
+  GpuUse gpu;  // Also while it runs: so far.
 
   RT_FIELDS(Observed, fence, phase, pid, port, acked_seq, exit_code, signal, witnessed,
             launch_failed, suspended, orphaned, broken_checkpoint, hung, log_matches, last_seq,
-            reason, error);
+            reason, error, gpu_fault, gpu);
 };
 
 }  // namespace rt

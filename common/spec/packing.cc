@@ -1,11 +1,29 @@
 #include "common/spec/packing.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 namespace rt {
+namespace {
+
+// The whole devices in the order in which a request for `count` of them takes them.
+void OrderByIsland(std::vector<FreeDevice*>& whole, size_t count) {
+  std::map<uint32_t, size_t> sizes;
+  for (const FreeDevice* device : whole) ++sizes[device->island];
+  auto rank = [&](const FreeDevice* device) {
+    const size_t size = sizes.at(device->island);
+    const bool holds_all = size >= count;
+    // Islands that hold all of it, the smallest first; then the largest.
+    return std::tuple(!holds_all, holds_all ? size : whole.size() - size, device->island);
+  };
+  std::stable_sort(whole.begin(), whole.end(),
+                   [&](const FreeDevice* a, const FreeDevice* b) { return rank(a) < rank(b); });
+}
+
+}  // namespace
 
 int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices) {
   int64_t whole = 0, share = 0;
@@ -37,10 +55,12 @@ std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& device
     if (device.units == kUnit) whole.push_back(&device);
   const size_t count = static_cast<size_t>(units / kUnit);
   if (whole.size() < count) return std::nullopt;
+  if (count > 1) OrderByIsland(whole, count);
   for (size_t i = 0; i < count; ++i) {
     whole[i]->units = 0;
     chosen.push_back(whole[i]->index);
   }
+  std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 

@@ -18,6 +18,7 @@ namespace rt {
 struct FreeDevice {
   uint32_t index = 0;
   int64_t units = 0;  // Free, at most kUnit.
+  uint32_t island = 0;  // Devices of one number are joined by a fast link.
 };
 
 // The largest gpu request that can be met now. With w whole devices free and p units on the fullest
@@ -27,6 +28,8 @@ int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices);
 
 // Takes `units` out of `devices` and says where; nullopt when they do not fit. A share goes to the
 // fullest device on which it fits or, with `spread`, to the emptiest; the lower index wins a tie.
+// Several whole ones come from one island if they can, from the one with the fewest free; otherwise
+// from as few islands as they can.
 std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& devices, int64_t units,
                                                  bool spread);
 

@@ -44,7 +44,7 @@ absl::Status ReadAction(const Json& json, const std::string& path, RetryAction& 
 
 absl::StatusOr<RetryRule> ReadRule(const Json& json, const std::string& path) {
   if (!json.is_object()) return SpecError(path, "must be a map: {exit_code: 137, then: retry}");
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"exit_code", "log", "then"}, path));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"exit_code", "log", "oom", "then"}, path));
   RetryRule rule;
   if (const Json* code = Given(json, "exit_code"); code != nullptr && code->is_array()) {
     if (code->array().empty() || code->array().size() > 255)
@@ -60,8 +60,15 @@ absl::StatusOr<RetryRule> ReadRule(const Json& json, const std::string& path) {
       return SpecError(path + "/log", "must be a regular expression of at most 1000 bytes");
     rule.log = log->AsString();
   }
-  if (rule.exit_codes.empty() && rule.log.empty())
-    return SpecError(path, "needs 'exit_code' or 'log'", "max_failures is for every failure");
+  if (const Json* oom = Given(json, "oom"); oom != nullptr) {
+    if (!oom->is_bool() || !oom->AsBool())
+      return SpecError(path + "/oom", "must be true: the program ran out of gpu memory",
+                       "leave it out to match every failure");
+    rule.out_of_gpu_memory = true;
+  }
+  if (rule.exit_codes.empty() && rule.log.empty() && !rule.out_of_gpu_memory)
+    return SpecError(path, "needs 'exit_code', 'log' or 'oom'",
+                     "max_failures is for every failure");
   RT_RETURN_IF_ERROR(ReadAction(json, path, rule.then));
   return rule;
 }
@@ -107,8 +114,8 @@ const char* RetryActionName(RetryAction action) {
   return "";
 }
 
-bool RetryRule::Matches(int exit_code, bool logged) const {
-  if (off) return false;
+bool RetryRule::Matches(int exit_code, bool logged, bool oom) const {
+  if (off || (out_of_gpu_memory && !oom)) return false;
   const bool code_fits = exit_codes.empty() || std::find(exit_codes.begin(), exit_codes.end(),
                                                          exit_code) != exit_codes.end();
   return code_fits && (log.empty() || logged);

@@ -22,12 +22,14 @@ const char* RetryActionName(RetryAction action);
 // For an attempt that failed: the first rule that matches says what follows.
 struct RetryRule {
   std::vector<int> exit_codes;  // Any of them; 128 + n for signal n. Empty: all.
+  bool out_of_gpu_memory = false;  // The program ran out of the memory of a gpu.
   std::string log;  // Found in a line of its log's end (patterns.h); empty: not looked at.
   RetryAction then = RetryAction::kRetry;
   bool off = false;  // It matches nothing: its journalled form could not be read.
 
-  // `exit_code` with signals as above; `logged`: the pattern was found.
-  bool Matches(int exit_code, bool logged) const;
+  // `exit_code` with signals as above; `logged`: the pattern was found; `oom`: it ran out of the
+  // memory of a gpu.
+  bool Matches(int exit_code, bool logged, bool oom = false) const;
 };
 
 // Ends a search whose first trials all failed alike, and at once.

@@ -105,6 +105,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   live.signal = e.signal;
   live.reason = e.reason;
   live.rule = e.rule;
+  live.gpu = e.gpu;
   const bool failed = (e.outcome == AttemptOutcome::kFailed ||
                        e.outcome == AttemptOutcome::kLaunchFailed) && !e.excused;
   const bool lost = e.outcome == AttemptOutcome::kLost;

@@ -115,10 +115,11 @@ struct Attempt {
   Resize resize;
   // Its trial continues from a checkpoint of another one: nothing more of this attempt counts.
   bool replaced = false;
+  GpuUse gpu;  // Once it has ended.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
             undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
-            start_after, replicated_seq, ranks, resize, replaced);
+            start_after, replicated_seq, ranks, resize, replaced, gpu);
 
   uint32_t resizes() const { return generation - 1; }
   bool is_growing() const { return resize.members.size() > members.size(); }

@@ -43,6 +43,9 @@ AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed
   if (live.replaced) return AttemptOutcome::kSuspended;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
+  // The machine's failure, however the program took it.
+  const bool failed = observed.exit_code != 0 || observed.signal != 0;
+  if (failed && !observed.gpu_fault.empty()) return AttemptOutcome::kLost;
   if (observed.hung) return AttemptOutcome::kHung;
   if (live.resize.is_pending() && WasResized(live, observed)) return AttemptOutcome::kResized;
   if (WasPreempted(live, observed)) return AttemptOutcome::kPreempted;
@@ -53,6 +56,8 @@ AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed
 }
 
 std::string ReasonOf(const Observed& observed) {
+  if (!observed.gpu_fault.empty() && (observed.exit_code != 0 || observed.signal != 0))
+    return observed.gpu_fault;
   if (!observed.reason.empty()) return observed.reason;
   if (observed.signal != 0) return "killed by signal " + std::to_string(observed.signal);
   if (observed.exit_code != 0) return "exited with code " + std::to_string(observed.exit_code);
@@ -79,7 +84,8 @@ void TryEnd(Draft& draft, NodeId node, const Observed& observed, const Attempt& 
                             .exit_code = observed.exit_code,
                             .signal = observed.signal,
                             .reason = ReasonOf(observed),
-                            .error = observed.error};
+                            .error = observed.error,
+                            .gpu = observed.gpu};
   if (ended.outcome == AttemptOutcome::kFailed) ended.rule = FindRule(draft.core.world, observed);
   FollowRule(draft, ended, node);
   FollowHang(draft, ended, node);
@@ -92,6 +98,8 @@ event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const Ra
   event::AttemptEnded ended{.attempt = attempt, .outcome = exit.outcome,
                             .exit_code = exit.exit_code, .signal = exit.signal,
                             .reason = std::move(reason), .error = exit.error, .rule = exit.rule};
+  for (const RankExit& one : FindLive(draft.core.world.state, attempt)->exits)
+    ended.gpu = Together(ended.gpu, one.gpu);
   const NodeId node = FindLive(draft.core.world.state, attempt)->members[exit.rank].node;
   FollowRule(draft, ended, node);
   FollowHang(draft, ended, node);
@@ -130,7 +138,8 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
                   .signal = observed.signal,
                   .last_seq = observed.last_seq,
                   .reason = ReasonOf(observed),
-                  .error = observed.error};
+                  .error = observed.error,
+                  .gpu = observed.gpu};
     // It was asked to end, or its peers broke off: not its own failure, whatever it looks like.
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)

@@ -48,6 +48,7 @@ const auto kCluster = Overloaded{
     // A node that goes leaves those that avoid another one (AvoidedBy) without a choice.
     [](const event::NodeDraining&) { return M{.invites_placement = true}; },
     [](const event::NodeResumed&) { return M{.invites_placement = true}; },
+    [](const event::GpuCleared&) { return M{}; },
     [](const event::NodeGone&) { return M{.invites_placement = true}; },
 };
 

@@ -100,6 +100,13 @@ struct NodeResumed {  // The notice was never carried out, or the person took it
   NodeId node;
   RT_FIELDS(NodeResumed, node);
 };
+// A person says that a quarantined gpu may take work again.
+struct GpuCleared {
+  NodeId node;
+  std::string uuid;
+  uint64_t quarantine = 0;  // That of the inventory, and earlier ones.
+  RT_FIELDS(GpuCleared, node, uuid, quarantine);
+};
 struct NodeGone {  // Removed for good: its identity is void.
   NodeId node;
   std::string reason;
@@ -237,8 +244,9 @@ struct AttemptEnded {
   uint32_t rule = 0;     // As in RankExit.
   bool excused = false;  // By that rule the failure does not count.
   NodeId excluded;       // From here on it goes elsewhere, while there is another; 0: none.
+  GpuUse gpu;            // Of all its ranks that told it.
   RT_FIELDS(AttemptEnded, attempt, outcome, exit_code, signal, reason, error, rule, excused,
-            excluded);
+            excluded, gpu);
 };
 
 // A batch of rows of one rank was made durable in the same transaction. `count` rows were kept,
@@ -459,7 +467,8 @@ using EventVariant =
                  event::OutputsKept, event::NodeAway, event::Answered, event::MachinesRequested,
                  event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
                  event::MachineDeleted, event::AttemptResizeRequested, event::AttemptResizeForced,
-                 event::AttemptResizeGivenUp, event::AttemptResized, event::ResourcesRequested>;
+                 event::AttemptResizeGivenUp, event::AttemptResized, event::ResourcesRequested,
+                 event::GpuCleared>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

@@ -23,7 +23,17 @@ struct GpuInfo {
   std::string name;
   Bytes memory = 0;
   std::string fault;  // Why it takes no work; empty: it does.
-  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault);
+  // Of a fault that lasts until it is cleared: its number, greater for a later one; 0: no such one.
+  uint64_t quarantine = 0;
+  uint32_t island = 0;  // Those of one number are joined by NVLink, or by one PCIe switch.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault, quarantine, island);
+};
+
+// A person ended the quarantine of a gpu: that of this number, and those before it.
+struct ClearedGpu {
+  std::string uuid;
+  uint64_t quarantine = 0;
+  RT_FIELDS(ClearedGpu, uuid, quarantine);
 };
 
 // What a worker daemon says of its node when it (re)appears.
@@ -102,7 +112,8 @@ struct RankExit {
   std::string reason;
   ErrorInfo error;
   uint32_t rule = 0;  // Of the experiment's retry rules, from 1: the one that matched; 0: none.
-  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule);
+  GpuUse gpu;
+  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule, gpu);
 };
 
 // A file of an attempt that was not kept.

@@ -69,6 +69,7 @@ struct Sync {
   uint64_t seen_seq = 0;
   // Attempts that it has forgotten and whose outputs it is still looking through or pushing.
   std::set<Fence> outputs = {};
+  std::vector<GpuSample> gpu_samples = {};  // The newest of each gpu.
 };
 // The connection that carried the node's Sync closed. It says nothing when there is a newer one.
 struct Disconnected {
@@ -89,6 +90,7 @@ struct DrainNode {
 };
 struct UndrainNode {
   NodeId node;
+  std::string gpu = {};  // Uuid or index: only the quarantine of this gpu ends. Empty: the drain.
 };
 // The provider has deleted it, or will: whatever its state.
 struct RemoveNode {

@@ -128,6 +128,11 @@ void CheckResizes(const World& world) {
 void CheckNodes(const World& world) {
   for (const auto& [id, node] : world.state.nodes)
     RT_CHECK(node.away_until == 0 || (node.ready && node.counts()));
+  for (const auto& [id, node] : world.state.nodes)
+    for (size_t i = 0; i < node.cleared_gpus.size(); ++i) {
+      RT_CHECK(i == 0 || node.cleared_gpus[i - 1].uuid < node.cleared_gpus[i].uuid);
+      RT_CHECK(node.cleared_gpus[i].quarantine != 0);
+    }
   size_t backfilled = 0;
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);

@@ -212,6 +212,10 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.restarts_by = 0;
   soft.zombies = false;
   soft.fault = sync.fault;
+  soft.gpu_samples = sync.gpu_samples;
+  soft.gpu_use.clear();
+  for (const Observed& observed : sync.observed)
+    if (observed.gpu.devices != 0) soft.gpu_use[observed.fence] = observed.gpu;
   soft.exits.clear();
   soft.outputs = sync.outputs;
   for (const Observed& observed : sync.observed)
@@ -281,10 +285,39 @@ absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Named by its uuid or by its index.
+const GpuInfo* FindGpu(const Node& node, const std::string& name) {
+  for (const GpuInfo& gpu : node.inventory.gpus)
+    if (gpu.uuid == name || std::to_string(gpu.index) == name) return &gpu;
+  return nullptr;
+}
+
+// The worker ends the quarantine and says so in its inventory.
+absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name) {
+  const GpuInfo* gpu = FindGpu(node, name);
+  if (gpu == nullptr)
+    return NotFound("node " + node.name + " has no gpu '" + name + "'",
+                    "rt node show " + node.name + " lists them; name one by its index or its uuid");
+  const std::string which = "gpu " + std::to_string(gpu->index) + " of node " + node.name;
+  if (gpu->fault.empty()) return absl::FailedPreconditionError(which + " is not quarantined");
+  if (gpu->quarantine == 0)
+    return WithHint(absl::FailedPreconditionError(which + " has a fault now: " + gpu->fault),
+                    "it takes work again once its driver finds it healthy");
+  for (const ClearedGpu& one : node.cleared_gpus)
+    if (one.uuid == gpu->uuid && one.quarantine == gpu->quarantine) return absl::OkStatus();
+  EmitAndTell(draft, node.id, event::GpuCleared{node.id, gpu->uuid, gpu->quarantine});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
   auto found = draft.state().nodes.find(input.node);
   if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
   const Node& node = found->second;
+  if (!input.gpu.empty()) return ClearGpu(draft, node, input.gpu);
   if (node.drained_by_hand) {
     EmitAndTell(draft, input.node, event::NodeResumed{input.node});
     return absl::OkStatus();

@@ -51,11 +51,14 @@ std::vector<std::pair<Resources, std::string>> Shortages(const Resources& wanted
   return kinds;
 }
 
-// The sizes of the nodes that joined, whatever they do now.
+// The sizes of the nodes that joined, whatever they do now: a gpu with a fault may be well again.
 std::vector<Resources> SizesOf(const World& world) {
   std::vector<Resources> sizes;
-  for (const auto& [id, node] : world.state.nodes)
-    if (!node.gone && node.ready) sizes.push_back(node.inventory.resources);
+  for (const auto& [id, node] : world.state.nodes) {
+    if (node.gone || !node.ready) continue;
+    Resources& size = sizes.emplace_back(node.inventory.resources);
+    for (const GpuInfo& gpu : node.inventory.gpus) size.gpu += gpu.fault.empty() ? 0 : kUnit;
+  }
   return sizes;
 }
 

@@ -28,7 +28,7 @@ uint32_t FindRule(const World& world, const Observed& observed) {
   uint32_t pattern = 0;  // The worker knows the patterns by their order.
   for (uint32_t i = 0; i < rules.size(); ++i) {
     const bool logged = !rules[i].log.empty() && observed.log_matches.contains(pattern);
-    if (rules[i].Matches(code, logged)) return i + 1;
+    if (rules[i].Matches(code, logged, observed.error.kind == kGpuOutOfMemory)) return i + 1;
     pattern += rules[i].log.empty() ? 0 : 1;
   }
   return 0;

@@ -192,8 +192,10 @@ struct Node {
   Millis away_until = 0;  // Its daemon is stopped, and announced to be back by then; 0: it is not.
   Millis seen_at = 0;     // Of a lost node: when it was heard last; 0: unknown.
   uint64_t machine = 0;   // That it runs on; 0: none that the head has asked for.
+  std::vector<ClearedGpu> cleared_gpus;  // Ascending by uuid; of those that it lists.
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
-            joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at, machine);
+            joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at, machine,
+            cleared_gpus);
 
   // Its attempts and replicas count: it is neither lost nor removed.
   bool counts() const { return !lost && !gone; }
@@ -315,6 +317,8 @@ struct SoftNode {
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
   // As its last Sync said: ended attempts whose outputs may not be kept yet.
   std::set<Fence> outputs;
+  std::vector<GpuSample> gpu_samples;  // Of its last Sync.
+  std::map<Fence, GpuUse> gpu_use;     // Of what runs there, so far.
 };
 // How long a search's trials take, and behind which attempts its next ones can start (backfill.h).
 struct BackfillState {

@@ -30,6 +30,7 @@ struct SyncReply {
   // The newest call of the node's newest daemon that this head has heard.
   uint64_t newest_incarnation = 0;
   uint64_t newest_seq = 0;
+  std::vector<ClearedGpu> cleared_gpus;
 };
 
 // What the worker had when it sent a Sync, beside what the core is told.

@@ -91,6 +91,7 @@ SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
     reply.newest_incarnation = soft->second.incarnation;
     reply.newest_seq = soft->second.sync_seq;
   }
+  reply.cleared_gpus = found->second.cleared_gpus;
   reply.desired = DesiredFor(world, node);
   reply.bodies = BodiesFor(world, reply.desired, listed);
   return reply;

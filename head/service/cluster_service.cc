@@ -60,7 +60,10 @@ class ClusterService final : public v1::ClusterService::CallbackService {
   Reactor* UndrainNode(Context* context, const v1::UndrainNodeRequest* request,
                        v1::Empty*) override {
     return Unary(edge_, context, "ClusterService/UndrainNode", [&](auto&, Reactor* reactor) {
-      edge_.operations.Change(input::UndrainNode{{request->node()}}, AnswerTo(reactor));
+      const absl::Status checked = CheckSize("gpu", request->gpu().size(), limits::kNameBytesMax);
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      edge_.operations.Change(input::UndrainNode{{request->node()}, request->gpu()},
+                              AnswerTo(reactor));
     });
   }
   Reactor* ForgetNode(Context* context, const v1::ForgetNodeRequest* request, v1::Empty*) override {

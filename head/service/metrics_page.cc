@@ -103,6 +103,59 @@ void AddNodes(Page& page, const Core& core) {
   add(used);
 }
 
+// Of each gpu of the nodes that are connected, as their last Sync told.
+void AddGpus(Page& page, const Core& core) {
+  struct Family {
+    const char *name, *type, *help;
+    int64_t GpuSample::*value;
+    double each;
+  };
+  constexpr double kMilli = 1e-3;
+  const Family families[] = {
+      {"rt_gpu_utilisation_percent", "gauge", "Time in which the gpu computed.",
+       &GpuSample::utilisation, 1},
+      {"rt_gpu_memory_used_bytes", "gauge", "Memory in use.", &GpuSample::memory_used, 1},
+      {"rt_gpu_memory_bytes", "gauge", "Memory of the gpu.", &GpuSample::memory_total, 1},
+      {"rt_gpu_temperature_celsius", "gauge", "Temperature.", &GpuSample::temperature, 1},
+      {"rt_gpu_power_watts", "gauge", "Power.", &GpuSample::power_milliwatts, kMilli},
+      {"rt_gpu_sm_mhz", "gauge", "Clock of the multiprocessors.", &GpuSample::sm_mhz, 1},
+      {"rt_gpu_throttle_bits", "gauge", "What slows the clocks, as NVML's bits.",
+       &GpuSample::throttle, 1},
+      {"rt_gpu_ecc_corrected_total", "counter", "Corrected errors of its memory.",
+       &GpuSample::ecc_corrected, 1},
+      {"rt_gpu_ecc_uncorrected_total", "counter", "Uncorrected errors of its memory.",
+       &GpuSample::ecc_uncorrected, 1},
+      {"rt_gpu_remapped_rows", "gauge", "Rows of its memory that were replaced.",
+       &GpuSample::remapped_rows, 1},
+      {"rt_gpu_nvlink_sent_bytes_total", "counter", "Bytes sent over NVLink.",
+       &GpuSample::nvlink_sent, 1},
+      {"rt_gpu_nvlink_received_bytes_total", "counter", "Bytes received over NVLink.",
+       &GpuSample::nvlink_received, 1},
+      {"rt_gpu_pcie_sent_bytes_total", "counter", "Bytes sent over PCIe.", &GpuSample::pcie_sent,
+       1},
+      {"rt_gpu_pcie_received_bytes_total", "counter", "Bytes received over PCIe.",
+       &GpuSample::pcie_received, 1},
+      {"rt_gpu_pcie_replays_total", "counter", "Packets that PCIe sent again.",
+       &GpuSample::pcie_replays, 1}};
+  for (const Family& family : families) {
+    page.Family(family.name, family.type, family.help);
+    for (const auto& [id, soft] : core.soft.nodes) {
+      if (!soft.connected) continue;
+      for (const GpuSample& sample : soft.gpu_samples) {
+        const auto value = static_cast<double>(sample.*family.value);
+        if (value < 0) continue;
+        page.Sample({{"node", core.world.state.nodes.at(id).name}, {"gpu", sample.uuid}},
+                    family.each == 1 ? value : value * family.each);
+      }
+    }
+  }
+  page.Family("rt_gpu_fault", "gauge", "1 while the gpu takes no work.");
+  for (const auto& [id, node] : core.world.state.nodes)
+    for (const GpuInfo& gpu : node.inventory.gpus)
+      if (!node.gone)
+        page.Sample({{"node", node.name}, {"gpu", gpu.uuid}}, gpu.fault.empty() ? 0 : 1);
+}
+
 // The open ones, and how many there are of the others.
 void AddExperiments(Page& page, const Core& core) {
   std::map<std::string, uint64_t> states;
@@ -170,6 +223,7 @@ std::string MetricsPage(const Core& core, const HeadFacts& facts) {
   Page page;
   AddHead(page, core, facts);
   AddNodes(page, core);
+  AddGpus(page, core);
   AddExperiments(page, core);
   AddWork(page, core);
   AddStore(page, facts.store);

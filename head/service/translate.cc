@@ -78,7 +78,8 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   RT_RETURN_IF_ERROR(CheckNodeResources(inventory.resources));
   inventory.labels = {wire.labels().begin(), wire.labels().end()};
   for (const auto& gpu : wire.gpus())
-    inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory(), gpu.trouble()});
+    inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory(), gpu.trouble(),
+                              gpu.quarantine(), gpu.island()});
   inventory.version = wire.version();
   inventory.boot_id = wire.boot_id();
   inventory.pid = wire.pid();
@@ -99,6 +100,7 @@ absl::StatusOr<Observed> ObservedFromWire(std::string_view bytes) {
   if (phase < 1 || phase > 3) return Invalid("unknown phase");
   if (observed.port > 65'535) return Invalid("no such port");
   observed.reason = ValidUtf8(observed.reason, limits::kReasonBytesMax);
+  observed.gpu_fault = ValidUtf8(observed.gpu_fault, limits::kReasonBytesMax);
   observed.error.kind = ValidUtf8(observed.error.kind, limits::kNameBytesMax);
   observed.error.message = ValidUtf8(observed.error.message, limits::kErrorBytesMax);
   observed.error.traceback = ValidUtf8(observed.error.traceback, limits::kErrorBytesMax);
@@ -151,6 +153,27 @@ v1::Fence ToWire(const Fence& fence) {
   return wire;
 }
 
+namespace {
+
+absl::StatusOr<std::vector<GpuSample>> SamplesFromWire(const v1::SyncRequest& request) {
+  std::vector<GpuSample> samples;
+  if (request.gpu_samples_size() > kGpusMax) return Invalid("too many gpus in one Sync");
+  for (const std::string& bytes : request.gpu_samples()) {
+    RT_ASSIGN_OR_RETURN(GpuSample sample, DecodeGpuSample(bytes));
+    if (sample.processes.size() > limits::kGpuProcessesMax)
+      sample.processes.resize(limits::kGpuProcessesMax);
+    sample.uuid = ValidUtf8(sample.uuid, limits::kNameBytesMax);
+    for (GpuProcess& process : sample.processes) {
+      process.name = ValidUtf8(process.name, limits::kNameBytesMax);
+      process.attempt = ValidUtf8(process.attempt, limits::kNameBytesMax);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+}  // namespace
+
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node) {
   RT_RETURN_IF_ERROR(CheckSize("a Sync", request.ByteSizeLong(), limits::kMessageBytesMax));
   if (request.observed_size() > kObservedMax) return Invalid("too many ranks in one Sync");
@@ -166,6 +189,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
     RT_ASSIGN_OR_RETURN(Observed observed, ObservedFromWire(bytes));
     sync.observed.push_back(std::move(observed));
   }
+  RT_ASSIGN_OR_RETURN(sync.gpu_samples, SamplesFromWire(request));
   sync.draining = request.draining();
   sync.drain_reason = ValidUtf8(request.drain_reason(), limits::kReasonBytesMax);
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
@@ -277,6 +301,11 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
   reply->set_durable_seq(from.durable_seq);
   reply->set_newest_incarnation(from.newest_incarnation);
   reply->set_newest_seq(from.newest_seq);
+  for (const ClearedGpu& cleared : from.cleared_gpus) {
+    v1::ClearedGpu* added = reply->add_cleared_gpus();
+    added->set_uuid(cleared.uuid);
+    added->set_quarantine(cleared.quarantine);
+  }
   std::map<Fence, const LaunchSpec*> bodies;
   for (const auto& body : from.bodies) bodies[body.fence] = &body;
   size_t bytes = 0;

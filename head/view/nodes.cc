@@ -27,6 +27,62 @@ std::string ReasonOf(const Core& core, const Node& node) {
          "only the later one is listened to";
 }
 
+Json NumberOrNull(int64_t value, double each = 1) {
+  if (value < 0) return Json();
+  return each == 1 ? Json(value) : Json(static_cast<double>(value) * each);
+}
+
+// Absent numbers are those that the device does not tell.
+Json SampleOf(const GpuSample& sample) {
+  Json throttle = Json::MakeArray();
+  for (const std::string& name : ThrottleNames(sample.throttle)) throttle.Append(name);
+  Json processes = Json::MakeArray();
+  for (const GpuProcess& one : sample.processes)
+    processes.Append(Json::MakeObject({{"pid", Json(one.pid)},
+                                       {"name", TextOrNull(one.name)},
+                                       {"memory_bytes", one.memory},
+                                       {"attempt", TextOrNull(one.attempt)}}));
+  return Json::MakeObject({{"at", TimeOrNull(sample.at)},
+                           {"utilisation_percent", NumberOrNull(sample.utilisation)},
+                           {"memory_utilisation_percent", NumberOrNull(sample.memory_utilisation)},
+                           {"memory_used_bytes", NumberOrNull(sample.memory_used)},
+                           {"temperature_c", NumberOrNull(sample.temperature)},
+                           {"power_w", NumberOrNull(sample.power_milliwatts, 1e-3)},
+                           {"power_limit_w", NumberOrNull(sample.power_limit_milliwatts, 1e-3)},
+                           {"sm_mhz", NumberOrNull(sample.sm_mhz)},
+                           {"memory_mhz", NumberOrNull(sample.memory_mhz)},
+                           {"throttled_by", std::move(throttle)},
+                           {"ecc_corrected", NumberOrNull(sample.ecc_corrected)},
+                           {"ecc_uncorrected", NumberOrNull(sample.ecc_uncorrected)},
+                           {"retired_pages", NumberOrNull(sample.retired_pages)},
+                           {"remapped_rows", NumberOrNull(sample.remapped_rows)},
+                           {"remap_pending", sample.remap_pending},
+                           {"remap_failed", sample.remap_failed},
+                           {"nvlinks_up", NumberOrNull(sample.nvlinks_up)},
+                           {"nvlink_sent_bytes", NumberOrNull(sample.nvlink_sent)},
+                           {"nvlink_received_bytes", NumberOrNull(sample.nvlink_received)},
+                           {"pcie_generation", NumberOrNull(sample.pcie_generation)},
+                           {"pcie_lanes", NumberOrNull(sample.pcie_lanes)},
+                           {"pcie_sent_bytes", NumberOrNull(sample.pcie_sent)},
+                           {"pcie_received_bytes", NumberOrNull(sample.pcie_received)},
+                           {"pcie_replays", NumberOrNull(sample.pcie_replays)},
+                           {"processes", std::move(processes)}});
+}
+
+// READY; QUARANTINED until it is cleared; UNHEALTHY while its fault lasts.
+const char* GpuStateName(const GpuInfo& gpu) {
+  if (gpu.fault.empty()) return "READY";
+  return gpu.quarantine != 0 ? "QUARANTINED" : "UNHEALTHY";
+}
+
+Json TelemetryOf(const Core& core, NodeId node, const std::string& uuid) {
+  const auto soft = core.soft.nodes.find(node);
+  if (soft == core.soft.nodes.end()) return Json();
+  for (const GpuSample& sample : soft->second.gpu_samples)
+    if (sample.uuid == uuid) return SampleOf(sample);
+  return Json();
+}
+
 Json NodeItem(const Core& core, const Node& node) {
   auto index = core.world.index.nodes.find(node.id);
   auto soft = core.soft.nodes.find(node.id);
@@ -48,8 +104,10 @@ Json NodeItem(const Core& core, const Node& node) {
                                   {"name", gpu.name},
                                   {"memory_bytes", gpu.memory},
                                   {"used_fraction", used_units / static_cast<double>(kUnit)},
-                                  {"state", gpu.fault.empty() ? "READY" : "UNHEALTHY"},
-                                  {"reason", TextOrNull(gpu.fault)}}));
+                                  {"state", GpuStateName(gpu)},
+                                  {"reason", TextOrNull(gpu.fault)},
+                                  {"island", Json(gpu.island)},
+                                  {"telemetry", TelemetryOf(core, node.id, gpu.uuid)}}));
   }
   Json labels = Json::MakeObject();
   for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);

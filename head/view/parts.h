@@ -62,7 +62,7 @@ Json ListOf(const Map& items, Make&& make) {
 }
 // view_warnings.cc
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment);
-Json AttemptsOf(const State& state, const Runs& runs);
+Json AttemptsOf(const Core& core, const Owner& owner, const Runs& runs);
 // What the newest attempt that kept something wrote; null when there is none.
 Json OutputsOf(const Runs& runs);
 // Whether a worker still compares or pushes what the owner wrote.

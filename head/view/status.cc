@@ -457,7 +457,7 @@ absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id)
     return NotFound("there is no job " + std::to_string(id.value));
   WaitReasons reasons(core, facts.now);
   Json item = JobItem(core, facts, found->second, reasons);
-  item.Set("attempts", AttemptsOf(core.world.state, found->second.runs));
+  item.Set("attempts", AttemptsOf(core, Owner::Of(found->first), found->second.runs));
   item.Set("warnings", TextsJson(core.world.index.jobs.at(id).warnings));
   item.Set("outputs", OutputsOf(found->second.runs));
   item.Set("outputs_pending", AwaitsOutputs(core, Owner::Of(id), found->second.runs));

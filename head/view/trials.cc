@@ -251,7 +251,40 @@ static Json GpusOf(const State& state, const Member& member) {
   return uuids;
 }
 
-Json AttemptsOf(const State& state, const Runs& runs) {
+// Of a live attempt what its nodes have told since the head started.
+static GpuUse GpuUseOf(const Core& core, const AttemptId& id, const Attempt& attempt) {
+  if (attempt.ended_at != 0) return attempt.gpu;
+  GpuUse all;
+  for (const Member& member : attempt.members) {
+    const auto soft = core.soft.nodes.find(member.node);
+    if (soft == core.soft.nodes.end()) continue;
+    const auto use = soft->second.gpu_use.find(Fence{id, member.rank});
+    if (use != soft->second.gpu_use.end()) all = Together(all, use->second);
+  }
+  return all;
+}
+
+static Json GpuJson(const GpuUse& use) {
+  if (use.devices == 0) return Json();
+  const bool is_sampled = use.samples != 0;
+  auto sampled = [&](double value) { return is_sampled ? Json(value) : Json(); };
+  const double idle = static_cast<double>(use.idle_samples) / static_cast<double>(use.samples);
+  return Json::MakeObject({{"devices", Json(use.devices)},
+                           {"gpu_s", ToSeconds(use.device_ms)},
+                           {"samples", Json(use.samples)},
+                           {"idle_share", sampled(idle)},
+                           {"utilisation_mean_percent", sampled(use.utilisation_mean)},
+                           {"utilisation_peak_percent", sampled(use.utilisation_peak)},
+                           {"memory_mean_bytes", sampled(use.memory_mean)},
+                           {"memory_peak_bytes", is_sampled ? Json(use.memory_peak) : Json()},
+                           {"memory_size_bytes", is_sampled ? Json(use.memory_size) : Json()},
+                           {"power_mean_w", sampled(use.power_mean)},
+                           {"power_peak_w", sampled(use.power_peak)},
+                           {"temperature_peak_c", sampled(use.temperature_peak)}});
+}
+
+Json AttemptsOf(const Core& core, const Owner& owner, const Runs& runs) {
+  const State& state = core.world.state;
   Json list = Json::MakeArray();
   for (const Attempt& attempt : runs.attempts) {
     bool over = attempt.ended_at != 0;
@@ -275,6 +308,7 @@ Json AttemptsOf(const State& state, const Runs& runs) {
          {"exit_code", exited && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
          {"signal", over && attempt.signal != 0 ? Json(attempt.signal) : Json()},
          {"reason", TextOrNull(attempt.reason)},
+         {"gpu", GpuJson(GpuUseOf(core, {owner, attempt.number, attempt.generation}, attempt))},
          {"retry_rule", attempt.rule == 0 ? Json() : Json(attempt.rule)},
          {"last_seq", Json(attempt.accepted.empty() ? 0 : attempt.accepted.front())}}));
   }
@@ -379,7 +413,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
                                              : Json::MakeObject({{"reason", waiting.reason},
                                                                  {"needs", ToJson(request)},
                                                                  {"frees", waiting.frees}}));
-  item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
+  item.Set("attempts", AttemptsOf(core, Owner::Of(id), trial->runs));
   item.Set("checkpoints", CheckpointsOf(core.world.state, trial->runs));
   item.Set("outputs", OutputsOf(trial->runs));
   item.Set("outputs_pending", AwaitsOutputs(core, Owner::Of(id), trial->runs));

@@ -118,6 +118,25 @@ struct Closest {
   std::pair<int64_t, int64_t> best_;
 };
 
+// "; gpu 1 of a takes no work (…)": of the nodes that could take it otherwise, at most two.
+std::string GpuFaults(const Core& core, Millis now) {
+  constexpr size_t kNamed = 2;
+  std::vector<std::string> said;
+  size_t more = 0;
+  for (const auto& [id, node] : core.world.state.nodes) {
+    if (node.gone || !MayTakeWork(core, id, now)) continue;
+    for (const GpuInfo& gpu : node.inventory.gpus) {
+      if (gpu.fault.empty()) continue;
+      if (said.size() == kNamed) ++more;
+      else
+        said.push_back("gpu " + std::to_string(gpu.index) + " of " + node.name +
+                       " takes no work (" + gpu.fault + ")");
+    }
+  }
+  if (more > 0) said.push_back(std::to_string(more) + " more");
+  return said.empty() ? "" : "; " + Join(said, ", ");
+}
+
 // "no node has … free".
 std::string HowMany(const Resources& wanted) {
   const bool one_kind = wanted.gpu == 0 && wanted.memory == 0 && wanted.custom.empty();
@@ -164,7 +183,8 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
                 std::string(" take work now") + but,
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
-    return {MessageOf(possible), HintOf(possible)};
+    return {MessageOf(possible) + (wanted.Total().gpu > 0 ? GpuFaults(core, now) : ""),
+            HintOf(possible)};
   const size_t ending = CountEndingFor(world, owner);
   const std::string whose =
       ending == 0 ? "the end of a running trial"
@@ -173,7 +193,8 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
     return {"needs " + Describe(wanted) + ", all at once; " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but,
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but +
+                (wanted.Total().gpu > 0 ? GpuFaults(core, now) : ""),
             frees};
   }
   if (closest.shortage.empty()) {
@@ -183,7 +204,8 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
     return {"is about to be placed", "nothing is missing"};
   }
   return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
-              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
+              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but +
+              (one.gpu > 0 ? GpuFaults(core, now) : ""),
           frees};
 }
 

@@ -1,7 +1,7 @@
 // The gpus that a worker finds and offers, with a library of ours in the place of NVIDIA's.
-#include <catch2/catch.hpp>
 #include <stdlib.h>
 
+#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "common/base/status.h"
@@ -29,7 +29,17 @@ std::vector<FoundGpu> Listed() {
   return *found;
 }
 
-Gpu Known(uint32_t index, const std::string& uuid) { return {index, {uuid, "H", 9, ""}}; }
+FoundGpu Found(const std::string& uuid, const std::string& name, Bytes memory) {
+  FoundGpu gpu;
+  gpu.uuid = uuid;
+  gpu.name = name;
+  gpu.memory = memory;
+  return gpu;
+}
+
+Gpu Known(uint32_t index, const std::string& uuid) {
+  return {.index = index, .facts = Found(uuid, "H", 9)};
+}
 
 std::vector<std::string> Uuids(const std::vector<Gpu>& gpus) {
   std::vector<std::string> uuids;
@@ -51,8 +61,12 @@ TEST_CASE("gpu: NVML tells uuid, name, memory and health, and slices instead of 
       "GPU-c,NVIDIA H200,150000000000,lost\n");
   const auto found = Listed();
   REQUIRE(found.size() == 4);
-  CHECK(found[0] == FoundGpu{"GPU-a", "NVIDIA H200", 150'000'000'000, ""});
-  CHECK(found[1] == FoundGpu{"MIG-1", "NVIDIA A100 MIG 3g.40gb", 40'000'000'000, ""});
+  FoundGpu first = Found("GPU-a", "NVIDIA H200", 150'000'000'000);
+  first.bus = "0000:10:00";
+  CHECK(found[0] == first);
+  CHECK(found[1].name == "NVIDIA A100 MIG 3g.40gb");
+  CHECK(found[1].memory == 40'000'000'000);
+  CHECK(found[1].bus == "0000:11:00");  // Of the gpu that it is a slice of.
   CHECK(found[2].uuid == "MIG-2");
   CHECK(found[3].fault == "NVML: GPU is lost");
 }
@@ -68,7 +82,7 @@ TEST_CASE("gpu: a library without its driver is an error that says so") {
 
 TEST_CASE("gpu: a gpu keeps its number when another falls off the bus or is added") {
   const std::vector<Gpu> known = {Known(0, "GPU-a"), Known(1, "GPU-b")};
-  const auto now = NumberGpus(known, {{"GPU-c", "H", 9, ""}, {"GPU-b", "H", 9, ""}});
+  const auto now = NumberGpus(known, {Found("GPU-c", "H", 9), Found("GPU-b", "H", 9)});
   REQUIRE(Uuids(now) == Names{"GPU-a", "GPU-b", "GPU-c"});
   CHECK(now[0].facts.fault.find("fell off the bus") != std::string::npos);
   CHECK(now[1] == known[1]);

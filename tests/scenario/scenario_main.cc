@@ -5,7 +5,7 @@
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
-//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|logged PATTERN]
+//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|oom|gpu_failed|logged PATTERN]
 //   report NAME FENCE SEQ ITERATION JSON
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
@@ -30,7 +30,7 @@
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
 //   pool | max_workers | request | wishes | created | failed | listed | terminated
 //                                    see provider_commands.h
-//   ask | propose                    see lane_commands.h
+//   ask | propose | gpus | clear     see lane_commands.h, gpu_commands.h
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -42,6 +42,7 @@
 #include "head/core/draft.h"
 #include "head/view/view.h"
 #include "head/view/why.h"
+#include "tests/scenario/gpu_commands.h"
 #include "tests/scenario/lane_commands.h"
 #include "tests/scenario/person_commands.h"
 #include "tests/scenario/print.h"
@@ -116,6 +117,7 @@ class Story {
   bool Ask(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
+  bool OnGpus(const std::string& verb, std::istream& words);
   bool Drain(const std::string& verb, std::istream& words);
   bool Provide(const std::string& verb, std::istream& words);
   bool OnLane(const std::string& verb, std::istream& words);
@@ -205,6 +207,8 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     observed.witnessed = how != "unseen";
     observed.suspended = how == "suspended";
     observed.hung = how == "hung";
+    if (how == "oom") observed.error.kind = kGpuOutOfMemory;
+    if (how == "gpu_failed") observed.gpu_fault = "gpu GPU-0: Xid 79";
     if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};
   }
   Sync(node);
@@ -300,6 +304,14 @@ void Story::Submit(const std::string& verb, std::istream& words) {
   const Answer answer = Give(input::CreateExperiment{"ann", driver, spec, key, 7, "/results"});
   out_.push_back("experiment " + std::to_string(answer.experiment.value) +
                  (answer.attached ? ", known already" : ""));
+}
+
+bool Story::OnGpus(const std::string& verb, std::istream& words) {
+  if (verb != "gpus" && verb != "clear") return false;
+  NodeSide& node = nodes_[Next<std::string>(words)];
+  if (verb == "clear") return Give(input::UndrainNode{node.id, Next<std::string>(words)}), true;
+  NameGpus(node.inventory, words);
+  return Sync(node), true;
 }
 
 bool Story::Drain(const std::string& verb, std::istream& words) {
@@ -430,8 +442,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Crash();
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
-  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words) &&
-             !OnLane(verb, words) && !Ask(verb, words)) {
+  } else if (!OnNode(verb, words) && !Drain(verb, words) && !OnGpus(verb, words) &&
+             !Provide(verb, words) && !OnLane(verb, words) && !Ask(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});

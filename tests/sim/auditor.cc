@@ -1,5 +1,6 @@
 #include "tests/sim/auditor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -376,7 +377,10 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
   Must(e.outcome != AttemptOutcome::kNone, "an attempt ends somehow");
   if (e.outcome == AttemptOutcome::kLost) {
     const bool has_vanished = truth_->vanished.contains(starts_.at(e.attempt).manifest);
-    Must(!calm_ || has_vanished, "no attempt is lost once the faults are over");
+    const bool gpu_failed = std::any_of(
+        truth_->runs.begin(), truth_->runs.end(),
+        [&](const auto& run) { return run.first.attempt == e.attempt && run.second.gpu_failed; });
+    Must(!calm_ || has_vanished || gpu_failed, "no attempt is lost once the faults are over");
     return;
   }
   if (e.outcome == AttemptOutcome::kWithdrawn) return CheckWithdrawn(e, owner);
@@ -405,6 +409,7 @@ void Auditor::CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerB
   if (outcome == AttemptOutcome::kFailed) {
     Must(run.witnessed, "a failure counts only when a living daemon saw it");
     Must(run.exit_code != 0 || run.signal != 0, "a failure is an exit other than 0");
+    Must(!run.gpu_failed, "what fails on a gpu that failed is not the trial's failure");
   }
   if (outcome == AttemptOutcome::kLaunchFailed) Must(run.launch_failed, "a failed launch");
   if (outcome == AttemptOutcome::kSucceeded) {

@@ -288,6 +288,7 @@ class Auditor {
   void On(const event::NodeLost& e);
   void On(const event::NodeDraining& e);
   void On(const event::NodeResumed& e);
+  void On(const event::GpuCleared& e);
   void On(const event::NodeGone& e);
   void On(const event::MachinesRequested& e);
   void On(const event::MachinesCreated& e);

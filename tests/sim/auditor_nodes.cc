@@ -35,6 +35,18 @@ void Auditor::On(const event::NodeResumed& e) {
   node.drain_until = 0;
 }
 
+void Auditor::On(const event::GpuCleared& e) {
+  const NodeBook& node = NodeOf(e.node);
+  const auto& gpus = node.inventory.gpus;
+  const auto gpu = std::find_if(gpus.begin(), gpus.end(),
+                                [&](const GpuInfo& one) { return one.uuid == e.uuid; });
+  Must(gpu != gpus.end() && !node.gone, "only a gpu that its node lists is cleared");
+  Must(gpu->quarantine != 0 && gpu->quarantine == e.quarantine,
+       "the quarantine that is cleared is the one that the node has told, and no later one");
+  Must(Asked("clear", std::to_string(e.node.value) + " " + std::to_string(gpu->index)),
+       "a person clears a gpu");
+}
+
 void Auditor::On(const event::NodeAway& e) {
   NodeBook& node = NodeOf(e.node);
   Must(node.ready && !node.gone && node.away_until == 0, "only a node that is there goes away");

@@ -201,6 +201,8 @@ void HeadHost::AnswerSyncs(InFlight& batch) {
       ++it;
       continue;
     }
+    const auto known = core_.world.state.nodes.find(node);
+    if (known != core_.world.state.nodes.end()) reply.cleared_gpus = known->second.cleared_gpus;
     reply.desired = DesiredFor(core_.world, node);
     reply.bodies = BodiesFor(core_.world, reply.desired, parked.listed);
     batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });

@@ -28,6 +28,7 @@ struct SyncReply {
   uint64_t durable_seq = 0;
   std::vector<DesiredAttempt> desired;
   std::vector<LaunchSpec> bodies;
+  std::vector<ClearedGpu> cleared_gpus = {};
 };
 
 class HeadHost {

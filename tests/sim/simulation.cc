@@ -332,6 +332,12 @@ void Simulation::AskToDrain() {
     if (sim_.rng.Chance(0.1))
       AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
   }
+  for (const auto& host : hosts_) {  // A quarantine is taken back as well, by index or by uuid.
+    const std::optional<uint32_t> gpu = host->QuarantinedGpu();
+    if (!gpu || host->node().value == 0) continue;
+    AskOnce("clear " + std::to_string(host->node().value) + " " + std::to_string(*gpu),
+            input::UndrainNode{host->node(), std::to_string(*gpu)});
+  }
   AskToForget();
   if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;
   const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();

@@ -152,12 +152,6 @@ Millis WorkerHost::Drain() {
   return span;
 }
 
-void WorkerHost::SickenGpu() {
-  if (size_.gpu < kUnit) return;
-  sim_.faults.Add(Fault::kGpuSick);
-  sick_gpu_ = static_cast<uint32_t>(sim_.rng.Below(static_cast<uint64_t>(size_.gpu / kUnit)));
-}
-
 // --- the worker core ----------------------------------------------------------------------------
 
 void WorkerHost::Feed(const worker::WorkerInput& input) {
@@ -354,12 +348,7 @@ void WorkerHost::SendSync() {
   sync.inventory.resources = size_;
   sync.inventory.address = name_ + ":1";
   sync.inventory.version = "0.1.0";
-  for (uint32_t i = 0; i < size_.gpu / kUnit; ++i) {
-    const bool sick = sick_gpu_ == i && !sim_.calm;
-    sync.inventory.gpus.push_back(
-        {name_ + "-gpu" + std::to_string(i), i, "fake", 0, sick ? "it is lost" : ""});
-    if (sick) sync.inventory.resources.gpu -= kUnit;
-  }
+  AddGpus(sync.inventory);
   sync.inventory.boot_id = name_ + "." + std::to_string(boots_);
   sync.inventory.pid = daemon_life_;
   if (sim_.now < drain_until_) {
@@ -370,6 +359,7 @@ void WorkerHost::SendSync() {
   }
   sync.away_for = away_for_;
   sync.observed = worker::ObservedList(core_);
+  AddGpuFaults(sync.observed);
   sim_.Call([this, sync, seen = seen_version_, life = daemon_life_](const Sim::Reply& reply) {
     auto heard = [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {
@@ -400,6 +390,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
     });
     return;
   }
+  ClearGpus(reply.cleared_gpus);
   std::set<Fence> brought;
   for (const LaunchSpec& body : reply.bodies) {
     bodies_.try_emplace(body.fence, body);

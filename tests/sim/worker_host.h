@@ -32,6 +32,8 @@ class WorkerHost {
   void Freeze(Millis span);
   Millis Drain();  // Gives notice; says for how long.
   void SickenGpu();
+  // A gpu that is quarantined, and which; nothing when there is none.
+  std::optional<uint32_t> QuarantinedGpu() const;
   void MayRot(const std::string& manifest);  // It is about to be needed.
   const Resources& size() const { return size_; }
   bool present() const { return present_; }
@@ -119,6 +121,9 @@ class WorkerHost {
   void Join();
   std::string TokenName() const { return machine_ == 0 ? "" : name_; }
   void SendSync();
+  void AddGpus(NodeInventory& inventory) const;
+  void AddGpuFaults(std::vector<Observed>& observed) const;
+  void ClearGpus(const std::vector<ClearedGpu>& all);
   void TakeReply(uint64_t sync_seq, const SyncReply& reply);
   void ReportLater();
   void SendReport();
@@ -192,6 +197,7 @@ class WorkerHost {
   uint64_t rounds_ = 0;
   Millis drain_until_ = 0;
   std::optional<uint32_t> sick_gpu_;  // Until the faults are over.
+  uint64_t quarantine_ = 0;           // Of that gpu, on the node's disk; 0: it is sick by itself.
   // The daemon.
   bool daemon_up_ = false;
   uint64_t daemon_life_ = 0;

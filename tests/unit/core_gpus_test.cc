@@ -118,6 +118,64 @@ TEST_CASE("gpus: a device with a fault takes no new work, and attempts on it kee
   CHECK(GpusOf(story, 1) == Gpus{1});
 }
 
+TEST_CASE("gpus: several for one rank come from one island, the smallest that has them") {
+  auto devices = Devices({kUnit, kUnit, kUnit, kUnit, kUnit, kUnit});
+  const uint32_t islands[] = {0, 1, 1, 1, 0, 2};
+  for (size_t i = 0; i < devices.size(); ++i) devices[i].island = islands[i];
+  auto take = [&](int64_t gpus) {
+    auto left = devices;
+    return *TakeDevices(left, gpus * kUnit, false);
+  };
+  CHECK(take(1) == Gpus{0});
+  CHECK(take(2) == Gpus{0, 4});
+  CHECK(take(3) == Gpus{1, 2, 3});
+  CHECK(take(4) == Gpus{0, 1, 2, 3});  // The largest island, and one of the next.
+  CHECK(take(6) == Gpus{0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("gpus: what a node samples is shown, and what an attempt made of its gpus is kept") {
+  Story story;
+  GiveGpus(story, 1);
+  story.Create(R"(,"resources":{"gpu":1})");
+  story.SyncTwice();
+  const Fence fence = story.FenceOf(0);
+  story.running[fence].gpu = {.devices = 1,
+                              .samples = 4,
+                              .idle_samples = 1,
+                              .device_ms = 4'000,
+                              .utilisation_mean = 50,
+                              .utilisation_peak = 90,
+                              .memory_mean = 5,
+                              .memory_peak = 7,
+                              .memory_size = 9,
+                              .power_mean = 300,
+                              .power_peak = 400,
+                              .temperature_peak = 60};
+  input::Sync sync = story.SyncInput();
+  sync.inventory.gpus.push_back({"GPU-0", 0, "H200", 1, ""});
+  sync.inventory.resources.gpu = kUnit;
+  GpuSample sample;
+  sample.uuid = "GPU-0";
+  sample.utilisation = 42;
+  sample.power_milliwatts = 1'500;
+  sync.gpu_samples = {sample};
+  story.Do(sync);
+  const Json node = *NodeView(story.core, {}, story.node);
+  const Json& told = *node.Find("gpus")->array()[0].Find("telemetry");
+  CHECK(told.GetInt("utilisation_percent") == 42);
+  CHECK(told.Find("power_w")->AsDouble() == Approx(1.5));
+  CHECK(told.Find("temperature_c")->is_null());
+  auto use = [&] {
+    const Json trial = *TrialView(story.core, {}, story.TrialOf(0).id);
+    return *trial.Find("attempts")->array()[0].Find("gpu");
+  };
+  CHECK(use().Find("gpu_s")->AsDouble() == Approx(4));
+  CHECK(use().Find("idle_share")->AsDouble() == Approx(0.25));
+  story.Exit(fence, 0, 0);
+  story.running.clear();
+  CHECK(use().GetInt("memory_peak_bytes") == 7);
+}
+
 TEST_CASE("gpus: a node whose gpus are not known yet may have any, until it has joined") {
   Story story;
   story.core.soft.node_types = {{.cpu = 16 * kUnit, .gpu = kAnyGpus}};

@@ -231,6 +231,16 @@ TEST_CASE("journalled spec: jobs and resources lose only what cannot be read") {
   CHECK(request.spec.ranks == 2);
 }
 
+TEST_CASE("journalled spec: a rule for programs that ran out of gpu memory is read back") {
+  const std::string normal = NormalOf(
+      R"x({"experiment":"e","command":["x"],"retry":[{"oom":true,"then":"exclude_node"}]})x");
+  const auto reading = ReadNormal(normal);
+  CHECK(reading.warnings.empty());
+  REQUIRE(reading.spec.retry.size() == 1);
+  CHECK(reading.spec.retry[0].Matches(1, false, true));
+  CHECK(!reading.spec.retry[0].Matches(1, false, false));
+}
+
 TEST_CASE("journalled spec: what a later release wrote is read as far as it is known") {
   const std::string normal = NormalOf(kPatterns);
   auto key = ReadNormal(Changed(normal, "\"metric\":", "\"orbit\":3,\"metric\":"));

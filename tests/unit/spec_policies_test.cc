@@ -44,6 +44,17 @@ TEST_CASE("policies: all keys") {
   CHECK(Parse(R"("breaker":false)")->breaker.trials == 0);
 }
 
+TEST_CASE("policies: a rule for programs that ran out of gpu memory, alone and with an exit code") {
+  const auto spec = Parse(R"("retry":[{"oom":true,"then":"fail"},
+                                      {"oom":true,"exit_code":3,"then":"exclude_node"}])");
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  CHECK(spec->retry[0].Matches(1, false, true));
+  CHECK_FALSE(spec->retry[0].Matches(1, true, false));
+  CHECK(spec->retry[1].Matches(3, false, true));
+  CHECK_FALSE(spec->retry[1].Matches(1, false, true));
+}
+
 TEST_CASE("policies: mistakes name their path") {
   const auto check = [](const std::string& more, const std::string& path,
                         const std::string& message) {
@@ -54,7 +65,8 @@ TEST_CASE("policies: mistakes name their path") {
     CHECK(MessageOf(status).find(message) != std::string::npos);
   };
   check(R"("retry":{})", "retry", "list");
-  check(R"("retry":[{"then":"retry"}])", "retry/0", "needs 'exit_code' or 'log'");
+  check(R"("retry":[{"then":"retry"}])", "retry/0", "needs 'exit_code', 'log' or 'oom'");
+  check(R"("retry":[{"oom":false,"then":"fail"}])", "retry/0/oom", "must be true");
   check(R"("retry":[{"exit_code":1,"then":"again"}])", "retry/0/then", "must be retry, fail");
   check(R"("retry":[{"exit_code":1}])", "retry/0", "must be retry, fail");
   check(R"("retry":[{"exit_code":0,"then":"fail"}])", "retry/0/exit_code", "from 1 to 255");

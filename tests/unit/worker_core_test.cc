@@ -72,6 +72,19 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
   CHECK(ObservedList(state)[1].orphaned);
 }
 
+TEST_CASE("an attempt whose gpu has failed has a while to end by itself, and is killed after it") {
+  WorkerState state = Running();
+  CHECK(Step(state, input::GpuFailed{kOne}, 10).empty());
+  Step(state, input::GpuFailed{kOne}, 5'000);  // Said again: it gets no more time.
+  CHECK(Step(state, input::Tick{}, 9 + limits::kGpuFaultGrace).empty());
+  CHECK(Step(state, input::Tick{}, 10 + limits::kGpuFaultGrace) ==
+        std::vector<Action>{action::Signal{.fence = kOne, .kill = true, .suspended = false}});
+  WorkerState ended = Running();
+  Step(ended, input::Exited{kOne, {.exit_code = 1}}, 11);
+  CHECK(Step(ended, input::GpuFailed{kOne}, 12).empty());
+  CHECK(Step(ended, input::Tick{}, 12 + limits::kGpuFaultGrace).empty());
+}
+
 // A daemon after this one would take the end of a hung program for that of one that has saved.
 TEST_CASE("an attempt that hangs ends as hung, whatever else it was asked") {
   WorkerState state = Running();

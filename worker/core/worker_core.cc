@@ -120,6 +120,11 @@ class Stepper {
     actions_.push_back(action::Dump{hung.fence});
   }
 
+  void On(const input::GpuFailed& failed) {
+    AttemptState* attempt = Find(failed.fence, {Stage::kLaunching, Stage::kRunning});
+    if (attempt != nullptr && !attempt->gpu_failed_at) attempt->gpu_failed_at = now_;
+  }
+
   void On(const input::HeadAway&) {
     for (auto& [fence, attempt] : state_.attempts) {
       if (attempt.stop || attempt.suspend) continue;
@@ -267,6 +272,8 @@ class Stepper {
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
     if (attempt.hung_at) {
       if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
+    } else if (attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace) {
+      KillAsDue(fence, attempt);
     } else if (attempt.stop || attempt.evicting) {
       SignalAsDue(fence, attempt);
     } else if (attempt.suspend) {

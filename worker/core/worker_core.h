@@ -112,13 +112,17 @@ struct Hung {
   Fence fence;
   std::string why;
 };
+// A gpu that it holds has failed for good: it has limits::kGpuFaultGrace to end by itself.
+struct GpuFailed {
+  Fence fence;
+};
 struct HeadAway {};
 struct Tick {};
 }  // namespace input
 
 using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
                                  input::Drained, input::Saved, input::Recovered, input::Hung,
-                                 input::HeadAway, input::Tick>;
+                                 input::GpuFailed, input::HeadAway, input::Tick>;
 
 namespace action {
 struct Prepare {
@@ -206,6 +210,7 @@ struct AttemptState {
   bool evicting = false;          // It has saved since: it ends, also after a false alarm.
   std::optional<Millis> hung_at;  // When it was said to hang.
   std::string hung_why;
+  std::optional<Millis> gpu_failed_at;  // When a gpu of it was said to have failed.
   std::optional<Millis> term_at;  // When SIGTERM was sent.
   std::optional<Millis> kill_at;
   ExitFacts exit;

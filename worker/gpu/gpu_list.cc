@@ -32,8 +32,12 @@ std::vector<Gpu> Slice(const std::vector<Gpu>& gpus, size_t first, size_t end) {
 
 std::vector<Gpu> UnnamedGpus(size_t count) {
   std::vector<Gpu> gpus;
-  for (uint32_t index = 0; index < count; ++index)
-    gpus.push_back({index, {.uuid = std::to_string(index), .name = "gpu"}});
+  for (uint32_t index = 0; index < count; ++index) {
+    Gpu& gpu = gpus.emplace_back();
+    gpu.index = index;
+    gpu.facts.uuid = std::to_string(index);
+    gpu.facts.name = "gpu";
+  }
   return gpus;
 }
 
@@ -41,17 +45,15 @@ std::vector<Gpu> UnnamedGpus(size_t count) {
 
 std::vector<Gpu> NumberGpus(std::vector<Gpu> known, const std::vector<FoundGpu>& found) {
   for (Gpu& gpu : known) {
-    auto same = std::find_if(found.begin(), found.end(), [&](const FoundGpu& one) {
-      return one.uuid == gpu.facts.uuid;
-    });
+    auto same = std::find_if(found.begin(), found.end(),
+                             [&](const FoundGpu& one) { return one.uuid == gpu.facts.uuid; });
     if (same != found.end()) gpu.facts = *same;
     else gpu.facts.fault = "NVML no longer lists it: it fell off the bus, or was taken away";
   }
   for (const FoundGpu& one : found) {
-    const bool is_known = std::any_of(known.begin(), known.end(), [&](const Gpu& gpu) {
-      return gpu.facts.uuid == one.uuid;
-    });
-    if (!is_known) known.push_back({static_cast<uint32_t>(known.size()), one});
+    const bool is_known = std::any_of(known.begin(), known.end(),
+                                      [&](const Gpu& gpu) { return gpu.facts.uuid == one.uuid; });
+    if (!is_known) known.push_back({.index = static_cast<uint32_t>(known.size()), .facts = one});
   }
   return known;
 }
@@ -72,8 +74,11 @@ std::vector<Gpu> RecallGpus(const std::string& text, const std::string& boot_id)
   const Json* list = json->Find("gpus");
   if (list == nullptr || !list->is_array()) return gpus;
   for (const Json& one : list->array()) {
-    gpus.push_back({static_cast<uint32_t>(gpus.size()),
-                    {one.GetString("uuid"), one.GetString("name"), one.GetInt("memory"), ""}});
+    Gpu gpu{.index = static_cast<uint32_t>(gpus.size()), .facts = {}};
+    gpu.facts.uuid = one.GetString("uuid");
+    gpu.facts.name = one.GetString("name");
+    gpu.facts.memory = one.GetInt("memory");
+    gpus.push_back(std::move(gpu));
   }
   return gpus;
 }
@@ -89,8 +94,10 @@ absl::StatusOr<std::vector<Gpu>> ChooseGpus(const std::vector<Gpu>& all, const G
   const size_t first = wanted * choice.share;
   if (first + wanted > chosen.size()) {
     return Invalid("--resources says gpu=" + FormatUnits(*choice.units) + "; of the " +
-                       std::to_string(chosen.size()) + " gpus that there are, other workers of "
-                       "this machine have " + std::to_string(first),
+                       std::to_string(chosen.size()) +
+                       " gpus that there are, other workers of "
+                       "this machine have " +
+                       std::to_string(first),
                    "leave gpu= out to offer what is there");
   }
   return Slice(chosen, first, first + wanted);

@@ -16,6 +16,7 @@ namespace rt::worker {
 struct Gpu {
   uint32_t index = 0;
   FoundGpu facts;
+  uint64_t quarantine = 0;  // Its number; 0: it is not quarantined. Then facts.fault says why.
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -2,88 +2,85 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include "common/base/status.h"
+#include "worker/gpu/nvml_library.h"
 
 namespace rt::worker {
 namespace {
 
-// From nvml.h, whose numbers are its ABI.
-using Device = void*;
-constexpr int kSuccess = 0;
-constexpr int kGpuIsLost = 15;
-constexpr int kResetRequired = 16;
-constexpr unsigned kNameBytes = 96;
-struct Memory {
-  unsigned long long total, free, used;
-};
+using nvml::Device;
+using nvml::kSuccess;
 
 // A gpu that answers so cannot compute until somebody resets it.
-bool IsBroken(int code) { return code == kGpuIsLost || code == kResetRequired; }
+bool IsBroken(int code) { return code == nvml::kGpuIsLost || code == nvml::kResetRequired; }
+
+// "0000:3b:00" of "00000000:3B:00.0", as the kernel's log has it.
+std::string BusOf(const nvml::Pci& pci) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%04x:%02x:%02x", pci.domain, pci.bus, pci.device);
+  return text;
+}
 
 }  // namespace
 
-struct Nvml::Library {
-  void* handle = nullptr;
-  bool is_initialised = false;
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  const char* (*error_string)(int) = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*device)(unsigned, Device*) = nullptr;
-  int (*uuid)(Device, char*, unsigned) = nullptr;
-  int (*name)(Device, char*, unsigned) = nullptr;
-  int (*memory)(Device, Memory*) = nullptr;
-  // Absent from libraries older than MIG.
-  int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
-  int (*mig_count)(Device, unsigned*) = nullptr;
-  int (*mig_device)(Device, unsigned, Device*) = nullptr;
+Nvml::Library::~Library() {
+  if (events != nullptr) event_free(events);
+  if (is_initialised) shutdown();
+  if (handle != nullptr) ::dlclose(handle);
+}
 
-  ~Library() {
-    if (is_initialised) shutdown();
-    if (handle != nullptr) ::dlclose(handle);
-  }
-  template <class Function>
-  bool Find(Function& function, const char* symbol) {
-    function = reinterpret_cast<Function>(::dlsym(handle, symbol));
-    return function != nullptr;
-  }
-  bool FindAll() {
-    Find(mig_mode, "nvmlDeviceGetMigMode");
-    Find(mig_count, "nvmlDeviceGetMaxMigDeviceCount");
-    Find(mig_device, "nvmlDeviceGetMigDeviceHandleByIndex");
-    return Find(init, "nvmlInit_v2") && Find(shutdown, "nvmlShutdown") &&
-           Find(error_string, "nvmlErrorString") && Find(count, "nvmlDeviceGetCount_v2") &&
-           Find(device, "nvmlDeviceGetHandleByIndex_v2") && Find(uuid, "nvmlDeviceGetUUID") &&
-           Find(name, "nvmlDeviceGetName") && Find(memory, "nvmlDeviceGetMemoryInfo");
-  }
-  std::string Why(int code) const { return "NVML: " + std::string(error_string(code)); }
+template <class Function>
+bool Nvml::Library::Find(Function& function, const char* symbol) {
+  function = reinterpret_cast<Function>(::dlsym(handle, symbol));
+  return function != nullptr;
+}
 
-  // Nothing is said of a gpu whose uuid cannot be read: no program could be given it.
-  void Describe(Device one, std::vector<FoundGpu>& found) const {
-    char text[kNameBytes] = "";
-    if (uuid(one, text, sizeof text) != kSuccess) return;
-    FoundGpu gpu{.uuid = text};
-    if (name(one, text, sizeof text) == kSuccess) gpu.name = text;
-    Memory bytes{};
-    const int code = memory(one, &bytes);
-    if (code == kSuccess) gpu.memory = static_cast<Bytes>(bytes.total);
-    if (IsBroken(code)) gpu.fault = Why(code);
-    found.push_back(std::move(gpu));
-  }
-  bool IsSliced(Device one) const {
-    unsigned current = 0, pending = 0;
-    return mig_mode != nullptr && mig_count != nullptr && mig_device != nullptr &&
-           mig_mode(one, &current, &pending) == kSuccess && current == 1;
-  }
-  void DescribeSlices(Device one, std::vector<FoundGpu>& found) const {
-    unsigned slots = 0;
-    if (mig_count(one, &slots) != kSuccess) return;
-    for (unsigned slot = 0; slot < slots; ++slot) {
-      Device slice = nullptr;
-      if (mig_device(one, slot, &slice) == kSuccess) Describe(slice, found);
-    }
-  }
-};
+void Nvml::Library::FindTelemetry() {
+  Find(memory_v2, "nvmlDeviceGetMemoryInfo_v2");
+  Find(utilisation, "nvmlDeviceGetUtilizationRates");
+  Find(temperature, "nvmlDeviceGetTemperature");
+  Find(power, "nvmlDeviceGetPowerUsage");
+  Find(power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+  Find(clock, "nvmlDeviceGetClockInfo");
+  Find(throttle, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  Find(ecc, "nvmlDeviceGetTotalEccErrors");
+  Find(retired, "nvmlDeviceGetRetiredPages");
+  Find(remapped, "nvmlDeviceGetRemappedRows");
+  Find(pcie_generation, "nvmlDeviceGetCurrPcieLinkGeneration");
+  Find(pcie_lanes, "nvmlDeviceGetCurrPcieLinkWidth");
+  Find(pcie_replays, "nvmlDeviceGetPcieReplayCounter");
+  Find(fields, "nvmlDeviceGetFieldValues");
+  Find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+}
+
+int Nvml::Library::MemoryOf(Device one, nvml::Memory& bytes) const {
+  nvml::MemoryV2 second{};
+  second.version = nvml::kMemoryVersion2;
+  if (memory_v2 == nullptr || memory_v2(one, &second) != kSuccess) return memory(one, &bytes);
+  bytes = {second.total, second.free, second.used};
+  return kSuccess;
+}
+
+bool Nvml::Library::FindAll() {
+  Find(mig_mode, "nvmlDeviceGetMigMode");
+  Find(mig_count, "nvmlDeviceGetMaxMigDeviceCount");
+  Find(mig_device, "nvmlDeviceGetMigDeviceHandleByIndex");
+  Find(pci, "nvmlDeviceGetPciInfo_v3");
+  Find(ancestor, "nvmlDeviceGetTopologyCommonAncestor");
+  Find(link_state, "nvmlDeviceGetNvLinkState");
+  Find(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  FindTelemetry();
+  Find(event_set, "nvmlEventSetCreate");
+  Find(event_register, "nvmlDeviceRegisterEvents");
+  Find(event_wait, "nvmlEventSetWait_v2");
+  Find(event_free, "nvmlEventSetFree");
+  return Find(init, "nvmlInit_v2") && Find(shutdown, "nvmlShutdown") &&
+         Find(error_string, "nvmlErrorString") && Find(count, "nvmlDeviceGetCount_v2") &&
+         Find(device, "nvmlDeviceGetHandleByIndex_v2") && Find(uuid, "nvmlDeviceGetUUID") &&
+         Find(name, "nvmlDeviceGetName") && Find(memory, "nvmlDeviceGetMemoryInfo");
+}
 
 Nvml::Nvml(std::unique_ptr<Library> library) : library_(std::move(library)) {}
 Nvml::~Nvml() = default;
@@ -102,19 +99,93 @@ absl::StatusOr<Nvml> Nvml::Open() {
   return Nvml(std::move(library));
 }
 
+// Nothing is said of a gpu whose uuid cannot be read: no program could be given it.
+void Nvml::Describe(const Library& library, Device one, std::vector<FoundGpu>& found) {
+  char text[nvml::kNameBytes] = "";
+  if (library.uuid(one, text, sizeof text) != kSuccess) return;
+  FoundGpu gpu;
+  gpu.uuid = text;
+  if (library.name(one, text, sizeof text) == kSuccess) gpu.name = text;
+  nvml::Memory bytes{};
+  const int code = library.memory(one, &bytes);
+  if (code == kSuccess) gpu.memory = static_cast<Bytes>(bytes.total);
+  if (IsBroken(code)) gpu.fault = library.Why(code);
+  nvml::Pci pci{};
+  if (library.pci != nullptr && library.pci(one, &pci) == kSuccess) gpu.bus = BusOf(pci);
+  found.push_back(std::move(gpu));
+}
+
+void Nvml::DescribeSlices(Library& library, Device one, std::vector<FoundGpu>& found) {
+  unsigned slots = 0;
+  nvml::Pci pci{};
+  const bool has_bus = library.pci != nullptr && library.pci(one, &pci) == kSuccess;
+  if (library.mig_count(one, &slots) != kSuccess) return;
+  for (unsigned slot = 0; slot < slots; ++slot) {
+    Device slice = nullptr;
+    if (library.mig_device(one, slot, &slice) != kSuccess) continue;
+    const size_t before = found.size();
+    Describe(library, slice, found);
+    if (found.size() == before) continue;
+    if (has_bus) found.back().bus = BusOf(pci);
+    library.listed.push_back({found.back().uuid, slice, one});
+  }
+}
+
+// Those that one number is given to are joined by NVLink, directly or by switches, or else by one
+// PCIe switch. Slices are joined to nothing.
+void Nvml::FindIslands(const Library& library, std::vector<FoundGpu>& found) {
+  std::vector<bool> has_links(found.size(), false);
+  for (size_t i = 0; i < found.size(); ++i) {
+    found[i].island = static_cast<uint32_t>(i);
+    const auto& one = library.listed[i];
+    for (unsigned link = 0; library.link_state != nullptr && link < nvml::kLinksMax; ++link) {
+      unsigned is_up = 0;
+      if (one.device != one.whole) break;
+      if (library.link_state(one.device, link, &is_up) != kSuccess) break;
+      has_links[i] = has_links[i] || is_up != 0;
+    }
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const auto &one = library.listed[i], &other = library.listed[j];
+      if (one.device != one.whole || other.device != other.whole) continue;
+      unsigned level = ~0u;
+      const bool is_told = library.ancestor != nullptr &&
+                           library.ancestor(one.device, other.device, &level) == kSuccess;
+      const bool is_joined =
+          (has_links[i] && has_links[j]) || (is_told && level <= nvml::kTopologySingleSwitch);
+      if (!is_joined) continue;
+      found[i].island = found[j].island;
+      break;
+    }
+  }
+}
+
 absl::StatusOr<std::vector<FoundGpu>> Nvml::List() const {
   std::vector<FoundGpu> found;
   unsigned count = 0;
-  if (int code = library_->count(&count); code != kSuccess)
-    return absl::UnavailableError(library_->Why(code));
-  for (unsigned i = 0; i < count; ++i) {
-    Device one = nullptr;
-    if (library_->device(i, &one) != kSuccess) continue;
-    if (library_->IsSliced(one)) {
-      library_->DescribeSlices(one, found);
-    } else {
-      library_->Describe(one, found);
+  Library& library = *library_;
+  if (int code = library.count(&count); code != kSuccess)
+    return absl::UnavailableError(library.Why(code));
+  std::vector<Library::Listed> before;
+  {
+    std::lock_guard lock(library.mutex);
+    before = std::move(library.listed);
+    library.listed.clear();
+    for (unsigned i = 0; i < count; ++i) {
+      Device one = nullptr;
+      if (library.device(i, &one) != kSuccess) continue;
+      unsigned current = 0, pending = 0;
+      const bool is_sliced = library.mig_mode != nullptr && library.mig_count != nullptr &&
+                             library.mig_device != nullptr &&
+                             library.mig_mode(one, &current, &pending) == kSuccess && current == 1;
+      const size_t known = found.size();
+      if (is_sliced) DescribeSlices(library, one, found);
+      else Describe(library, one, found);
+      if (!is_sliced && found.size() > known)
+        library.listed.push_back({found.back().uuid, one, one});
     }
+    FindIslands(library, found);
   }
   return found;
 }

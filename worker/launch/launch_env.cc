@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "common/base/strings.h"
 #include "common/run/open_files.h"
 
@@ -16,7 +19,28 @@ bool IsPrivate(std::string_view name) {
          name == "RT_FAILPOINTS" || name == kFoundOpenFiles;
 }
 
+// A share of a gpu by MPS: that part of its multiprocessors, and of its memory.
+void ShareByMps(const LaunchBody& body, const NodeFacts& node,
+                std::map<std::string, std::string>& env) {
+  const int64_t units = body.resources.gpu;
+  const bool is_share = units > 0 && units < kUnit && body.gpu_uuids.size() == 1;
+  if (!is_share || node.mps_dir.empty()) return;
+  env["CUDA_MPS_PIPE_DIRECTORY"] = node.mps_dir;
+  env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] =
+      std::to_string(std::max<int64_t>(1, units * 100 / kUnit));
+  const auto memory = node.gpu_memory.find(body.gpu_uuids.front());
+  if (memory == node.gpu_memory.end() || memory->second == 0) return;
+  const int64_t mebibytes = (memory->second >> 20) * units / kUnit;
+  env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = "0=" + std::to_string(mebibytes) + "M";
+}
+
 }  // namespace
+
+std::string FindMps() {
+  const char* named = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  const std::string dir = named == nullptr ? "/tmp/nvidia-mps" : named;
+  return ::access((dir + "/control").c_str(), F_OK) == 0 ? dir : "";
+}
 
 std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
                                    const std::string& socket, const NodeFacts& node,
@@ -31,6 +55,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   // A trial sees the gpus that it holds and no others; a driver that holds none sees them all.
   if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
+  ShareByMps(body, node, env);
   for (const auto& [name, value] : body.env) env[name] = value;
   // Gloo takes the interface that the host's name resolves to, which often is the loopback one.
   const auto nodes = body.env.find("GROUP_WORLD_SIZE");

@@ -1,6 +1,7 @@
 // The environment of the user's process: ours, the head's, the RT_ variables of the trial protocol.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ struct NodeFacts {
   std::string python_dir;  // Holds the package rt; empty: not found.
   bool has_gpus = false;
   std::string interface = {};  // The network interface towards the head; empty: unknown.
+  std::string mps_dir = {};    // Where the control daemon of CUDA's MPS listens; empty: nowhere.
+  std::map<std::string, Bytes> gpu_memory = {};  // By uuid.
 };
+// CUDA_MPS_PIPE_DIRECTORY or its default, if a control daemon listens there; otherwise "".
+std::string FindMps();
 // "NAME=value", sorted. `inputs` holds the directories of body.inputs, in their order.
 std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
                                    const std::string& socket, const NodeFacts& node,

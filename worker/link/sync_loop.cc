@@ -81,6 +81,13 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
   changed_.notify_all();
 }
 
+void SyncLoop::SetGpuDrain(std::string why) {
+  std::lock_guard lock(mutex_);
+  gpu_drain_ = std::move(why);
+  dirty_ = true;
+  changed_.notify_all();
+}
+
 void SyncLoop::SetFault(FaultSource source, std::string why) {
   std::lock_guard lock(mutex_);
   faults_.erase(source);
@@ -183,6 +190,13 @@ void SyncLoop::Send() {
     if (notice_->deadline != 0)
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
+  if (!notice_ && !gpu_drain_.empty()) {
+    request.set_draining(true);
+    request.set_drain_reason(gpu_drain_);
+  }
+  if (ask_samples_)
+    for (const GpuSample& sample : ask_samples_())
+      *request.add_gpu_samples() = EncodeGpuSample(sample);
   request.set_away_for_ms(away_for_);
   const std::string asked = faults_.empty() && ask_fault_ ? ask_fault_() : "";
   request.set_trouble(faults_.empty() ? asked : faults_.begin()->second);
@@ -300,6 +314,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   seen_version_ = reply.version();
   seen_seq_ = reply.durable_seq();
   if (reply.hold_ms() > 0) hold_ = std::min<Millis>(reply.hold_ms(), 60'000);
+  if (clear_gpu_)
+    for (const v1::ClearedGpu& one : reply.cleared_gpus()) clear_gpu_(one.uuid(), one.quarantine());
   input::Desired desired{.epoch = reply.epoch()};
   std::vector<LaunchBody> bodies;
   for (const v1::Desired& one : reply.desired()) {

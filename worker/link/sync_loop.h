@@ -46,6 +46,13 @@ class SyncLoop {
   void SetInventory(v1::Inventory inventory);
   // The node was given notice, or the notice was withdrawn; the head hears of it at once.
   void SetNotice(std::optional<Notice> notice);
+  // The node should drain because of its gpus: why. A notice takes precedence. Empty: it need not.
+  void SetGpuDrain(std::string why);
+  // Before Start. Asked at each call: the newest sample of each gpu.
+  void AskGpuSamples(std::function<std::vector<GpuSample>()> ask) { ask_samples_ = std::move(ask); }
+  // Before Start. Told at each reply: quarantines of gpus that are over, by uuid and number.
+  using ClearGpu = std::function<void(const std::string& uuid, uint64_t quarantine)>;
+  void OnClearedGpu(ClearGpu clear) { clear_gpu_ = std::move(clear); }
   // Why the node can take no work now; empty: it can.
   // Of each source the newest; empty: none any more.
   void SetFault(FaultSource source, std::string why);
@@ -75,6 +82,8 @@ class SyncLoop {
   LogSender& logs_;
   Renumber renumber_;
   std::function<std::string()> ask_fault_;
+  std::function<std::vector<GpuSample>()> ask_samples_;
+  ClearGpu clear_gpu_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -82,6 +91,7 @@ class SyncLoop {
   bool stopping_ = false;
   v1::Inventory inventory_;
   std::optional<Notice> notice_;
+  std::string gpu_drain_;
   std::map<FaultSource, std::string> faults_;
   Millis away_for_ = 0;  // Announced from here on; 0: it stays.
   bool is_away_told_ = false, is_away_lost_ = false;  // A head has heard it, or none will.

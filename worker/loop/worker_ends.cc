@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/run/failpoint.h"
+#include "worker/core/memory_error.h"
 #include "worker/loop/worker_loop.h"
 #include "worker/session/log_patterns.h"
 #include "worker/session/push_end.h"
@@ -58,7 +59,7 @@ void WorkerLoop::PumpEnded() {
       if (!live->spool().IsFull()) Wake();  // There is more.
       continue;
     }
-    if (!live->IsSocketDone()) continue;
+    if (!live->IsSocketDone() || !parts_.gpus.IsGivenBack(fence)) continue;
     std::string given_up;
     if (parts_.pushes.Has(fence)) {
       given_up = GiveUpPush(*live, fence);
@@ -69,7 +70,8 @@ void WorkerLoop::PumpEnded() {
     live->Flush();
     const bool failed = exit.exit_code != 0 || exit.signal != 0;
     ReachFailpoint("worker.exit.before_report");
-    Feed(input::Drained{fence, live->spool().last_seq(), live->LastError(exit),
+    Feed(input::Drained{fence, live->spool().last_seq(),
+                        WithOutOfMemory(live->LastError(exit), parts_.gpus.UseOf(fence)),
                         live->said_suspended(),
                         failed ? FindPatterns(live->dir().path, live->body().log_patterns)
                                : std::vector<uint32_t>{},

@@ -104,6 +104,8 @@ std::vector<Observed> WorkerLoop::observed() const {
   for (Observed& one : observed) {
     const auto live = parts_.attempts.Find(one.fence);
     if (live != nullptr) one.acked_seq = live->spool().acked_seq();
+    one.gpu = parts_.gpus.UseOf(one.fence);
+    if (one.phase == Observed::Phase::kExited) one.gpu_fault = parts_.gpus.FaultOf(one.fence);
   }
   return observed;
 }
@@ -217,8 +219,17 @@ void WorkerLoop::Watch(const Fence& fence) {
   }
 }
 
+void WorkerLoop::HoldGpus(const LaunchBody& body) {
+  parts_.gpus.Begin({.fence = body.fence,
+                     .uuids = body.gpu_uuids,
+                     .units = body.resources.gpu,
+                     .token = body.token,
+                     .cgroup = body.cgroup});
+}
+
 void WorkerLoop::NoteEnd(const Fence& fence, const ExitFacts& exit) {
   ended_[fence] = std::chrono::steady_clock::now();
+  parts_.gpus.End(fence);
   parts_.socket.Finish(fence);
   Feed(input::Exited{fence, exit});
 }
@@ -299,6 +310,7 @@ void WorkerLoop::Perform(const action::Launch& launch) {
     return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
   }
   parts_.attempts.Add(*live);
+  HoldGpus(body);
   Start(std::move(body), true);
 }
 
@@ -372,6 +384,7 @@ void WorkerLoop::Perform(const action::Forget& forget) {
     parts_.outputs.Take(live->body(), live->dir(), live->complete_seq());
   }
   parts_.attempts.Remove(forget.fence);
+  parts_.gpus.Forget(forget.fence);
   ended_.erase(forget.fence);
   {
     std::lock_guard lock(mutex_);

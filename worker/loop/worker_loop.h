@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/run/io_pool.h"
+#include "worker/core/gpu_holds.h"
 #include "worker/core/worker_core.h"
 #include "worker/launch/launcher.h"
 #include "worker/loop/kept_outputs.h"
@@ -30,6 +31,7 @@ struct LoopParts {
   CheckpointPushes& pushes;
   OutputKeeps& outputs;
   LoopActivity& activity;
+  GpuHolds& gpus;
 };
 
 class WorkerLoop {
@@ -82,6 +84,7 @@ class WorkerLoop {
   void Adopt(const Launcher::Found& found);
   void Condemn(const HungActivity& hung, const Launcher::Found* found);
   void Watch(const Fence& fence);
+  void HoldGpus(const LaunchBody& body);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();
   void WatchMemory();

@@ -1,0 +1,186 @@
+// The pure parts of what a worker does with gpus: Xids, quarantines, use, what is left behind.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "common/base/strings.h"
+#include "common/spec/resources.h"
+#include "tests/temp_dir.h"
+#include "worker/core/memory_error.h"
+#include "worker/gpu/gpu_attempts.h"
+#include "worker/gpu/kernel_log.h"
+#include "worker/gpu/quarantine.h"
+#include "worker/gpu/xid.h"
+
+namespace rt::worker {
+namespace {
+
+Fence FenceOf(uint32_t trial) { return {{Owner::Of(TrialId{ExperimentId{1}, trial}), 1, 1}, 0}; }
+
+GpuSample SampleAt(const std::string& uuid, int64_t busy, Bytes used) {
+  GpuSample sample;
+  sample.uuid = uuid;
+  sample.utilisation = busy;
+  sample.memory_used = used;
+  sample.memory_total = 100;
+  sample.power_milliwatts = busy * 1'000;
+  sample.temperature = 40;
+  return sample;
+}
+
+GpuHolder Holder(uint32_t trial, const std::vector<std::string>& uuids, int64_t units) {
+  return {.fence = FenceOf(trial), .uuids = uuids, .units = units, .token = "secret", .cgroup = ""};
+}
+
+GpuProcess Process(uint64_t pid) {
+  return {.pid = pid, .memory = 1 << 20, .name = "python", .attempt = ""};
+}
+
+}  // namespace
+
+TEST_CASE("xid: the kernel's lines are read, with and without a function of the bus") {
+  const auto told = ParseKernelLine(
+      "3,1234,5678,-;NVRM: Xid (PCI:0000:3B:00): 79, pid=12, GPU has fallen off the bus.");
+  REQUIRE(told.has_value());
+  CHECK(told->bus == "0000:3b:00");
+  CHECK(told->xid == 79);
+  CHECK(ParseKernelLine("NVRM: Xid (PCI:0000:00:04.0): 31, Ch 00")->xid == 31);
+  CHECK(!ParseKernelLine("NVRM: Xid (PCI:0000:00:04): oops").has_value());
+  CHECK(!ParseKernelLine("NVRM: Xid (PCI:00): 79").has_value());
+  CHECK(!ParseKernelLine("usb 1-1: new device").has_value());
+}
+
+TEST_CASE("xid: the page about gpus has the table, each number with its class") {
+  std::ifstream file(RT_DOCS "/gpus.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string page = text.str();
+  for (const XidMeaning& one : XidTable()) {
+    const std::string row =
+        "| " + std::to_string(one.number) + " | " + XidClassName(one.kind) + " | ";
+    INFO(row);
+    CHECK(page.find(row) != std::string::npos);
+  }
+}
+
+TEST_CASE("xid: a number that nobody knows is logged, and nothing follows") {
+  CHECK(ClassOfXid(99'999) == XidClass::kNotice);
+  CHECK(ClassOfXid(0) == XidClass::kQuarantine);
+  CHECK(DescribeXid(79) == "Xid 79: the gpu has fallen off the bus");
+}
+
+TEST_CASE("kernel log: only what is added later counts, and a line may come in pieces") {
+  TempDir dir{"kmsg"};
+  const std::string path = dir.File("kmsg");
+  std::ofstream(path) << "NVRM: Xid (PCI:0000:10:00): 48, before\n";
+  KernelLog log(path);
+  REQUIRE(log.is_open());
+  CHECK(log.Read().empty());
+  std::ofstream(path, std::ios::app) << "NVRM: Xid (PCI:0000:1";
+  CHECK(log.Read().empty());
+  std::ofstream(path, std::ios::app) << "0:00): 79, after\nother\n";
+  const auto found = log.Read();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].xid == 79);
+  CHECK(!KernelLog(dir.File("none")).is_open());
+}
+
+TEST_CASE(
+    "quarantine: it is kept as text, a later one has a greater number, and only it is cleared") {
+  Quarantine quarantine;
+  CHECK(quarantine.Add("GPU-a", "Xid 79", false, 1'000));
+  CHECK(!quarantine.Add("GPU-a", "Xid 48", false, 2'000));
+  CHECK(quarantine.Add("GPU-a", "Xid 119", true, 900));  // The clock went back.
+  const uint64_t number = quarantine.Find("GPU-a")->number;
+  CHECK(number == 1'001);
+  CHECK(quarantine.WhyDrain() == "gpu GPU-a: Xid 119");
+  Quarantine next = Quarantine::Parse(quarantine.Text());
+  CHECK(next.all() == quarantine.all());
+  CHECK(!next.Clear("GPU-a", number - 1));
+  CHECK(next.Clear("GPU-a", number));
+  CHECK(next.empty());
+  CHECK(Quarantine::Parse("[{\"uuid\":1}, 3]").empty());
+  CHECK(Quarantine::Parse("{").empty());
+}
+
+TEST_CASE(
+    "gpu use: means and peaks over the samples of its own devices, idle samples, gpu-seconds") {
+  GpuAttempts attempts;
+  attempts.Begin(Holder(1, {"GPU-a", "GPU-b"}, 2 * kUnit), 1'000);
+  attempts.Begin(Holder(2, {"GPU-c"}, kUnit / 2), 1'000);
+  attempts.Add({SampleAt("GPU-a", 100, 10), SampleAt("GPU-b", 0, 30), SampleAt("GPU-c", 7, 99)});
+  attempts.Add({SampleAt("GPU-a", 50, 20), SampleAt("GPU-b", 50, 0)});
+  attempts.End(FenceOf(1), 3'000);
+  attempts.Add({SampleAt("GPU-a", 100, 90)});  // No longer its own.
+  const GpuUse use = attempts.UseOf(FenceOf(1), 9'000);
+  CHECK(use.devices == 2);
+  CHECK(use.samples == 4);
+  CHECK(use.idle_samples == 1);
+  CHECK(use.device_ms == 4'000);
+  CHECK(use.utilisation_mean == Approx(50));
+  CHECK(use.utilisation_peak == 100);
+  CHECK(use.memory_mean == Approx(15));
+  CHECK(use.memory_peak == 30);
+  CHECK(use.memory_size == 100);
+  CHECK(use.power_mean == Approx(50));
+  CHECK(attempts.UseOf(FenceOf(2), 3'000).device_ms == 1'000);  // Half of one.
+  const GpuUse both = Together(use, attempts.UseOf(FenceOf(2), 3'000));
+  CHECK(both.devices == 3);
+  CHECK(both.utilisation_mean == Approx((4 * 50 + 7) / 5.0));
+  CHECK(both.memory_peak == 99);
+}
+
+TEST_CASE("gpu use: a fault is that of the attempts that hold the gpu then, and of no later one") {
+  GpuAttempts attempts;
+  attempts.Begin(Holder(1, {"GPU-a"}, kUnit), 0);
+  attempts.Begin(Holder(2, {"GPU-b"}, kUnit), 0);
+  CHECK(attempts.NoteFault({"GPU-a"}, "Xid 79") == std::vector<Fence>{FenceOf(1)});
+  CHECK(attempts.FaultOf(FenceOf(1)) == "Xid 79");
+  CHECK(attempts.FaultOf(FenceOf(2)).empty());
+  attempts.End(FenceOf(1), 1);
+  attempts.NoteGivenBack(FenceOf(1));
+  attempts.Begin(Holder(3, {"GPU-a"}, kUnit), 2);
+  CHECK(attempts.NoteFault({"GPU-a"}, "Xid 48") == std::vector<Fence>{FenceOf(3)});
+  CHECK(attempts.FaultOf(FenceOf(1)) == "Xid 79");
+}
+
+TEST_CASE("give back: what was there before does not count, memory beyond the idle gpu does") {
+  const GpuHolders idle{.used = 500 << 20, .processes = {Process(1)}};
+  const auto is_free = [&](const GpuHolders& now, const std::set<uint64_t>& own, bool shared) {
+    return FindLeftover(now, idle, own, shared).is_free();
+  };
+  CHECK(is_free({.used = 510 << 20, .processes = {Process(1)}}, {}, false));
+  CHECK(!is_free({.used = 900 << 20, .processes = {Process(1)}}, {}, false));
+  CHECK(!is_free({.used = 500 << 20, .processes = {Process(1), Process(7)}}, {}, false));
+  CHECK(!is_free({.used = 500 << 20, .processes = {Process(7)}}, {7}, true));
+  CHECK(is_free({.used = 900 << 20, .processes = {Process(8)}}, {7}, true));  // Another's share.
+  // A gpu that was never seen idle is judged by its processes alone.
+  CHECK(FindLeftover({.used = 900 << 20, .processes = {}}, std::nullopt, {}, false).is_free());
+  const Leftover left =
+      FindLeftover({.used = 900 << 20, .processes = {Process(7)}}, idle, {7}, false);
+  CHECK(DescribeLeftover(FenceOf(1), left).find("by pid 7 (python)") != std::string::npos);
+}
+
+TEST_CASE("out of gpu memory is told from other errors, and only with a gpu") {
+  GpuUse use;
+  use.devices = 1;
+  auto kind = [&](const std::string& name, const std::string& message) {
+    return WithOutOfMemory({name, message, ""}, use).kind;
+  };
+  CHECK(kind("OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 GiB.") ==
+        kGpuOutOfMemory);
+  CHECK(kind("RuntimeError", "CUDA error: out of memory") == kGpuOutOfMemory);
+  CHECK(kind("XlaRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate") ==
+        kGpuOutOfMemory);
+  CHECK(kind("", "terminate: cudaErrorMemoryAllocation") == kGpuOutOfMemory);
+  CHECK(kind("MemoryError", "") == "MemoryError");
+  CHECK(kind("RuntimeError", "CUDA error: an illegal memory access") == "RuntimeError");
+  use.samples = 3;
+  use.memory_peak = Bytes{3} << 30;
+  use.memory_size = Bytes{4} << 30;
+  const ErrorInfo told = WithOutOfMemory({"OutOfMemoryError", "full", ""}, use);
+  CHECK(told.message.find("3.0 GiB of the gpu's 4.0 GiB") != std::string::npos);
+  CHECK(WithOutOfMemory({"OutOfMemoryError", "full", ""}, GpuUse{}).kind == "OutOfMemoryError");
+}
+
+}  // namespace rt::worker

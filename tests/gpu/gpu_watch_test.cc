@@ -1,0 +1,228 @@
+// The threads of a GpuWatch against a library of ours: samples, faults, hangs, what is given back.
+#include "worker/gpu/gpu_watch.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "common/base/limits.h"
+#include "common/spec/resources.h"
+#include "tests/temp_dir.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr char kHealthy[] =
+    "GPU-a,NVIDIA H100,80000000000,ok,util=90,used=1000000000,temp=60,power=500000,sm=1980,gen=5,"
+    "links=18,throttle=4\n";
+
+struct WatchedMachine {
+  TempDir dir{"gpuwatch"};
+  const std::string file = dir.File("gpus.txt");
+  WatchedMachine() { ::setenv("FAKE_NVML", file.c_str(), 1); }
+  ~WatchedMachine() { ::unsetenv("FAKE_NVML"); }
+  // Whole or not at all: the library reads at any moment.
+  void Has(const std::string& lines) const {
+    std::ofstream(file + ".new") << lines;
+    ::rename((file + ".new").c_str(), file.c_str());
+  }
+};
+
+bool Comes(const std::function<bool()>& condition, int seconds = 20) {
+  for (int i = 0; i < seconds * 100; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return condition();
+}
+
+Fence FenceOfTrial(uint32_t trial) {
+  return {{Owner::Of(TrialId{ExperimentId{1}, trial}), 1, 1}, 0};
+}
+
+// A process with an attempt's token in its environment.
+struct Leftover7 {
+  pid_t pid = ::fork();
+  Leftover7() {
+    if (pid != 0) return;
+    ::execle("/bin/sleep", "sleep", "60", nullptr, Environment().data());
+    ::_exit(1);
+  }
+  ~Leftover7() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  static std::vector<char*> Environment() {
+    static char token[] = "RT_TOKEN=0123456789abcdef";
+    return {token, nullptr};
+  }
+  bool HasEnded() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("gpu watch: each gpu is sampled every second, and numbers it lacks are -1") {
+  WatchedMachine machine;
+  machine.Has(kHealthy);
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+  REQUIRE(watch.Open().ok());
+  watch.Start([] {});
+  REQUIRE(watch.samples().size() == 1);
+  const GpuSample first = watch.samples()[0];
+  CHECK(first.utilisation == 90);
+  CHECK(first.memory_used == 1'000'000'000);
+  CHECK(first.power_milliwatts == 500'000);
+  CHECK(first.nvlinks_up == 18);
+  CHECK(first.ecc_corrected == -1);
+  CHECK(ThrottleNames(first.throttle) == std::vector<std::string>{"power"});
+  machine.Has("GPU-a,NVIDIA H100,80000000000,ok,util=10,used=1000000000\n");
+  CHECK(Comes([&] { return watch.samples()[0].utilisation == 10; }));
+}
+
+TEST_CASE("gpu watch: an Xid quarantines the gpu, over a restart too, until it is cleared") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,ok\n");
+  std::ofstream(machine.dir.File("kmsg")) << "boot\n";
+  {
+    GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+    REQUIRE(watch.Open().ok());
+    std::atomic<int> struck{0};
+    watch.Begin(
+        {.fence = FenceOfTrial(1), .uuids = {"GPU-a"}, .units = kUnit, .token = "t", .cgroup = ""});
+    watch.Start({.on_change = [] {},
+                 .on_fault =
+                     [&](const Fence& fence, const std::string&) {
+                       if (fence == FenceOfTrial(1)) ++struck;
+                     }});
+    machine.Has("GPU-a,H,9,ok,xid=79\nGPU-b,H,9,ok\n");
+    CHECK(Comes([&] { return watch.units() == kUnit; }));
+    CHECK(watch.gpus()[0].quarantine != 0);
+    CHECK(watch.gpus()[0].facts.fault == "Xid 79: the gpu has fallen off the bus");
+    CHECK(Comes([&] { return struck == 1; }));
+    CHECK(watch.FaultOf(FenceOfTrial(1)).find("Xid 79") != std::string::npos);
+  }
+  machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,ok\n");
+  GpuWatch next({}, machine.dir.path(), "boot2", machine.dir.File("kmsg"));
+  REQUIRE(next.Open().ok());
+  next.Start([] {});
+  CHECK(next.units() == kUnit);
+  next.Clear("GPU-a", next.gpus()[0].quarantine - 1);
+  CHECK(next.units() == kUnit);
+  next.Clear("GPU-a", next.gpus()[0].quarantine);
+  CHECK(next.units() == 2 * kUnit);
+}
+
+TEST_CASE(
+    "gpu watch: the kernel's log is enough; a user's Xid changes nothing, a grave one drains") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,ok\n");
+  const std::string log = machine.dir.File("kmsg");
+  std::ofstream(log) << "boot\n";
+  GpuWatch watch({}, machine.dir.path(), "boot1", log);
+  REQUIRE(watch.Open().ok());
+  std::mutex mutex;
+  std::string drain;
+  watch.Start({.on_change = [] {},
+               .on_drain =
+                   [&](const std::string& why) {
+                     std::lock_guard lock(mutex);
+                     drain = why;
+                   }});
+  auto said = [&] {
+    std::lock_guard lock(mutex);
+    return drain;
+  };
+  std::ofstream(log, std::ios::app) << "NVRM: Xid (PCI:0000:10:00): 31, pid=1\n"
+                                    << "NVRM: Xid (PCI:0000:11:00): 119, pid=1\n";
+  CHECK(Comes([&] { return !said().empty(); }));
+  CHECK(said().find("GPU-b: Xid 119") != std::string::npos);
+  CHECK(watch.gpus()[0].facts.fault.empty());
+  watch.Clear("GPU-b", watch.gpus()[1].quarantine);
+  CHECK(Comes([&] { return said().empty(); }));
+}
+
+TEST_CASE("gpu watch: what an attempt left is ended, and its gpu is free at once after that") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+  REQUIRE(watch.Open().ok());
+  std::atomic<bool> told{false};
+  watch.Start({.on_change = [] {}, .on_given_back = [&] { told = true; }});
+  const Fence fence = FenceOfTrial(1);
+  watch.Begin({.fence = fence,
+               .uuids = {"GPU-a"},
+               .units = kUnit,
+               .token = "0123456789abcdef",
+               .cgroup = ""});
+  Leftover7 left;
+  machine.Has("GPU-a,H,80000000000,ok,used=9000000000,pid_mem=8000000000,pid=" +
+              std::to_string(left.pid) + "\n");
+  CHECK(!watch.IsGivenBack(fence));
+  watch.End(fence);
+  CHECK(Comes([&] { return left.HasEnded(); }));
+  CHECK(!watch.IsGivenBack(fence));
+  const auto began = std::chrono::steady_clock::now();
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  CHECK(Comes([&] { return watch.IsGivenBack(fence) && told; }));
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::milliseconds(200));
+  CHECK(watch.units() == kUnit);
+}
+
+TEST_CASE(
+    "gpu watch: memory that stays in use keeps the gpu from the next attempt, until it is free") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+  REQUIRE(watch.Open().ok());
+  watch.Start([] {});
+  const Fence fence = FenceOfTrial(1);
+  watch.Begin({.fence = fence, .uuids = {"GPU-a"}, .units = kUnit, .token = "x", .cgroup = ""});
+  machine.Has("GPU-a,H,80000000000,ok,used=9000000000\n");
+  watch.End(fence);
+  CHECK(Comes([&] { return watch.IsGivenBack(fence); }));
+  CHECK(watch.units() == 0);
+  CHECK(watch.gpus()[0].facts.fault.find("in use after t1-1.a1.r0 has ended") != std::string::npos);
+  CHECK(watch.gpus()[0].quarantine == 0);
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  CHECK(Comes([&] { return watch.units() == kUnit; }));
+}
+
+TEST_CASE("gpu watch: a driver that hangs stops neither the answers nor the end of the watch") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  std::atomic<bool> drains{false};
+  {
+    GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"),
+                   /*call_max=*/300);
+    REQUIRE(watch.Open().ok());
+    watch.Start(
+        {.on_change = [] {}, .on_drain = [&](const std::string& why) { drains = !why.empty(); }});
+    machine.Has("GPU-a,H,80000000000,hang\n");
+    CHECK(Comes([&] { return watch.units() == 0; }));
+    CHECK(watch.gpus()[0].facts.fault == "its driver does not answer");
+    CHECK(Comes([&] { return drains.load(); }));
+    const Fence fence = FenceOfTrial(1);
+    watch.Begin({.fence = fence, .uuids = {"GPU-a"}, .units = kUnit, .token = "x", .cgroup = ""});
+    watch.End(fence);
+    CHECK(watch.IsGivenBack(fence));
+    machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+    CHECK(Comes([&] { return watch.units() == kUnit && !drains; }));
+    machine.Has("GPU-a,H,80000000000,hang\n");
+    CHECK(Comes([&] { return watch.units() == 0; }));
+  }
+  machine.Has(kHealthy);  // The thread that was left behind can end.
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,26 @@
+#include "tests/scenario/gpu_commands.h"
+
+#include "tests/scenario/words.h"
+
+namespace rt::scenario {
+
+void NameGpus(NodeInventory& inventory, std::istream& words) {
+  const std::string index = Next<std::string>(words);
+  const std::string number = Next<std::string>(words);
+  const auto offered = static_cast<size_t>(inventory.resources.gpu / kUnit);
+  const size_t count = inventory.gpus.empty() ? offered : inventory.gpus.size();
+  inventory.gpus.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    GpuInfo& gpu = inventory.gpus.emplace_back();
+    gpu.index = i;
+    gpu.uuid = "GPU-" + std::to_string(i);
+  }
+  inventory.resources.gpu = static_cast<int64_t>(count) * kUnit;
+  if (index.empty()) return;
+  GpuInfo& gpu = inventory.gpus.at(std::stoul(index));
+  gpu.quarantine = number == "-" ? 0 : std::stoull(number);
+  gpu.fault = Rest(words);
+  inventory.resources.gpu -= kUnit;
+}
+
+}  // namespace rt::scenario

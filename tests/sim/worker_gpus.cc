@@ -1,0 +1,54 @@
+// The gpus of a simulated node: how they fail, and what its worker tells of that.
+#include <algorithm>
+
+#include "tests/sim/worker_host.h"
+
+namespace rt::sim {
+
+void WorkerHost::SickenGpu() {
+  if (size_.gpu < kUnit) return;
+  sim_.faults.Add(Fault::kGpuSick);
+  sick_gpu_ = static_cast<uint32_t>(sim_.rng.Below(static_cast<uint64_t>(size_.gpu / kUnit)));
+  // Every other fault lasts until a person clears it.
+  quarantine_ = sim_.now % 2 == 0 ? static_cast<uint64_t>(sim_.now) : 0;
+  const std::string uuid = name_ + "-gpu" + std::to_string(*sick_gpu_);
+  for (auto& [fence, run] : runs_) {
+    const std::vector<std::string>& held = run.body.gpu_uuids;
+    const bool is_there = std::find(held.begin(), held.end(), uuid) != held.end();
+    if (run.alive && quarantine_ != 0 && is_there) sim_.truth.runs[fence].gpu_failed = true;
+  }
+}
+
+std::optional<uint32_t> WorkerHost::QuarantinedGpu() const {
+  return quarantine_ == 0 || !present_ ? std::nullopt : sick_gpu_;
+}
+
+void WorkerHost::AddGpus(NodeInventory& inventory) const {
+  for (uint32_t i = 0; i < size_.gpu / kUnit; ++i) {
+    const bool sick = sick_gpu_ == i && (!sim_.calm || quarantine_ != 0);
+    GpuInfo gpu{.uuid = name_ + "-gpu" + std::to_string(i), .index = i, .name = "fake"};
+    if (sick) gpu.fault = "it is lost";
+    if (sick) gpu.quarantine = quarantine_;
+    inventory.gpus.push_back(gpu);
+    if (sick) inventory.resources.gpu -= kUnit;
+  }
+}
+
+void WorkerHost::AddGpuFaults(std::vector<Observed>& observed) const {
+  for (Observed& one : observed) {
+    const auto truth = sim_.truth.runs.find(one.fence);
+    const bool failed = truth != sim_.truth.runs.end() && truth->second.gpu_failed;
+    if (failed && one.phase == Observed::Phase::kExited) one.gpu_fault = "a gpu of it failed";
+  }
+}
+
+void WorkerHost::ClearGpus(const std::vector<ClearedGpu>& all) {
+  for (const ClearedGpu& cleared : all) {
+    const std::string uuid = name_ + "-gpu" + std::to_string(sick_gpu_.value_or(0));
+    if (cleared.uuid != uuid || quarantine_ == 0 || quarantine_ > cleared.quarantine) continue;
+    quarantine_ = 0;
+    sick_gpu_.reset();
+  }
+}
+
+}  // namespace rt::sim

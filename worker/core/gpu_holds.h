@@ -1,0 +1,39 @@
+// What the worker's loop needs of the gpus that attempts hold; worker/gpu implements it. Each call
+// returns at once, also while the driver hangs. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/spec/gpu_facts.h"
+
+namespace rt::worker {
+
+// One rank that holds gpus.
+struct GpuHolder {
+  Fence fence;
+  std::vector<std::string> uuids;
+  int64_t units = 0;   // Of kUnit; below it, a share of one gpu.
+  std::string token;   // RT_TOKEN in the environment of its processes.
+  std::string cgroup;  // The directory of its own; "": it has none.
+};
+
+class GpuHolds {
+ public:
+  virtual ~GpuHolds() = default;
+  // Its program is about to start, or a daemon before this one started it.
+  virtual void Begin(const GpuHolder& holder) = 0;
+  // Its program has ended: what still holds memory there is ended.
+  virtual void End(const Fence& fence) = 0;
+  // Since End: whether its gpus are free, or were said not to be. True for those that held none.
+  virtual bool IsGivenBack(const Fence& fence) const = 0;
+  // So far; also after its end, until Forget.
+  virtual GpuUse UseOf(const Fence& fence) const = 0;
+  // A fault of a gpu of its while it ran; "": there was none.
+  virtual std::string FaultOf(const Fence& fence) const = 0;
+  virtual void Forget(const Fence& fence) = 0;
+};
+
+}  // namespace rt::worker

@@ -1,0 +1,25 @@
+// The all-reduce of rt-probe: over the gpus of this process, or over the processes of a gang.
+#pragma once
+
+#include <string>
+
+#include "worker/gpu/probe/report.h"
+
+namespace rt::probe {
+
+// A gang's rank, as torchrun's variables (and rt's) say: RANK, WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT.
+struct GangRank {
+  int rank = 0;
+  int ranks = 1;  // 1: there is no gang.
+  std::string address;
+  int port = 0;
+  static GangRank FromEnvironment();
+};
+
+// All gpus of this process, one rank each.
+void ReduceHere(int devices, AllReduceReport& report);
+// The first gpu of each of the gang's processes. Rank 0 hands out NCCL's id over TCP.
+void ReduceInGang(const GangRank& gang, AllReduceReport& report);
+
+}  // namespace rt::probe

@@ -1,0 +1,122 @@
+// rt-probe: whether the gpus of this machine compute, remember and move bytes as they should.
+// Prints one JSON object (docs/gpus.md); exits with 0 when all is well, 1 when something is not,
+// and 2 when it was called wrongly.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/gpu/probe/all_reduce.h"
+#include "worker/gpu/probe/device_tests.h"
+#include "worker/gpu/probe/report.h"
+
+namespace rt::probe {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: rt-probe [flags] [-- PROGRAM ARGS...]\n"
+    "  Tests the gpus that CUDA_VISIBLE_DEVICES names: memory, tensor cores, copies to and from "
+    "the\n"
+    "  host, and NCCL's all-reduce. With PROGRAM, it is executed when all is well.\n\n"
+    "  --memory GIB        test at most so much memory of each gpu (default: what is free)\n"
+    "  --gang              all-reduce over the processes of a gang (RANK, WORLD_SIZE, "
+    "MASTER_ADDR,\n"
+    "                      MASTER_PORT) instead of the gpus of this one\n"
+    "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
+    "  --no-all-reduce     leave the all-reduce out\n"
+    "  --report FILE       write the JSON there, and not to standard output\n";
+
+struct Options {
+  uint64_t memory = 0;
+  double min_bus_gbps = 0;
+  bool gang = false, all_reduce = true;
+  std::string report;
+  char** program = nullptr;
+};
+
+bool Parse(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const bool has_value = i + 1 < argc;
+    if (flag == "--") {
+      options.program = argv + i + 1;
+      return i + 1 < argc;
+    }
+    if (flag == "--gang") options.gang = true;
+    else if (flag == "--no-all-reduce") options.all_reduce = false;
+    else if (flag == "--memory" && has_value)
+      options.memory = static_cast<uint64_t>(std::atof(argv[++i]) * 1073741824.0);
+    else if (flag == "--min-bus-gbps" && has_value) options.min_bus_gbps = std::atof(argv[++i]);
+    else if (flag == "--report" && has_value) options.report = argv[++i];
+    else return false;
+  }
+  return true;
+}
+
+double Since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+void TestDevice(int index, uint64_t memory, DeviceReport& report) {
+  const auto began = std::chrono::steady_clock::now();
+  std::string fault = Describe(index, report);
+  if (fault.empty()) fault = Use(index);
+  if (fault.empty()) fault = TestMemory(memory, report);
+  if (fault.empty()) fault = TestMatmul(report);
+  if (fault.empty()) fault = TestHostCopies(report);
+  report.fault = fault;
+  report.seconds = Since(began);
+}
+
+Report Run(const Options& options) {
+  const auto began = std::chrono::steady_clock::now();
+  Report report;
+  const int count = CountDevices(report.fault);
+  if (report.fault.empty() && count == 0) report.fault = "no gpu is visible";
+  report.devices.resize(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back(
+        [&, i] { TestDevice(i, options.memory, report.devices[static_cast<size_t>(i)]); });
+  for (std::thread& thread : threads) thread.join();
+  Judge(report, 0);
+  if (options.all_reduce && report.is_ok()) {
+    const GangRank gang = GangRank::FromEnvironment();
+    if (options.gang && gang.ranks > 1) ReduceInGang(gang, report.all_reduce);
+    else ReduceHere(count, report.all_reduce);
+    Judge(report, options.min_bus_gbps);
+  }
+  report.seconds = Since(began);
+  return report;
+}
+
+bool Print(const std::string& text, const std::string& path) {
+  if (path.empty()) return std::puts(text.c_str()) >= 0;
+  FILE* file = std::fopen((path + ".part").c_str(), "w");
+  if (file == nullptr) return false;
+  const bool written = std::fputs(text.c_str(), file) >= 0;
+  return std::fclose(file) == 0 && written &&
+         std::rename((path + ".part").c_str(), path.c_str()) == 0;
+}
+
+int Main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) return std::fputs(kUsage, stdout), 0;
+  Options options;
+  if (!Parse(argc, argv, options)) return std::fputs(kUsage, stderr), 2;
+  const Report report = Run(options);
+  if (!Print(ToJson(report), options.report)) return std::perror("rt-probe: report"), 1;
+  if (!report.is_ok() || options.program == nullptr) return report.is_ok() ? 0 : 1;
+  ::execvp(options.program[0], options.program);
+  std::perror(options.program[0]);
+  return 127;
+}
+
+}  // namespace
+}  // namespace rt::probe
+
+int main(int argc, char** argv) { return rt::probe::Main(argc, argv); }
