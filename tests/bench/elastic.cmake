@@ -1,0 +1,4 @@
+# The elastic policy on published traces. One workload is a test of everybody's.
+add_executable(bench_elastic elastic_bench.cc tiresias.cc)
+target_link_libraries(bench_elastic PRIVATE rt_flags rt_cli_trace rt_elastic rt_run)
+target_compile_options(bench_elastic PRIVATE -ffp-contract=off)
