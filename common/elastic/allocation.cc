@@ -71,10 +71,11 @@ class Costated final : public ElasticPolicy {
   };
 
   static Row RowOf(const ElasticRound& round, const ElasticJob& job, size_t index) {
-    Row row{.job = index, .work_s = RemainingSeconds(job)};
+    const JobCurve curve(job, round.ranks_per_node);
+    Row row{.job = index, .work_s = curve.RemainingSeconds()};
     const auto most = static_cast<uint32_t>(round.capacity / job.units);
     for (uint32_t ranks : SizesOf(job, round.ranks_per_node, most)) {
-      const double speed_up = SpeedUp(job, ranks, round.ranks_per_node);
+      const double speed_up = curve.SpeedUp(ranks);
       if (!(speed_up > 0)) continue;
       row.ranks.push_back(ranks);
       row.speed_ups.push_back(speed_up);
@@ -110,12 +111,11 @@ class Costated final : public ElasticPolicy {
                                             round.arrival_s);
         const double value = job.priority * row.costate * row.speed_ups[i] * factor;
         const auto weight = static_cast<uint32_t>(std::ceil(row.ranks[i] * job.units / step));
+        if (!items.back().empty() && value <= items.back().back().value) continue;  // Never better.
         items.back().push_back({std::max(weight, 1u), value});
         ranks.back().push_back(row.ranks[i]);
       }
-      double most = 0;
-      for (const KnapsackItem& item : items.back()) most = std::max(most, item.value);
-      all += most;
+      if (!items.back().empty()) all += items.back().back().value;
     }
     // As many claims as possible are met, whatever else could be had instead.
     for (size_t i = 0; i < rows.size(); ++i)
@@ -182,18 +182,20 @@ std::vector<uint32_t> SizesOf(const ElasticJob& job, uint32_t ranks_per_node, ui
   return sizes;
 }
 
-double SpeedUp(const ElasticJob& job, uint32_t ranks, uint32_t ranks_per_node) {
-  if (job.speed == nullptr) return std::pow(ranks, kUnknownExponent);
-  const uint32_t nodes = (ranks + ranks_per_node - 1) / ranks_per_node;
-  const double alone = job.speed->Rate(job.noise, 1, 1);
-  return alone > 0 ? job.speed->Rate(job.noise, nodes, ranks) / alone : 0;
+JobCurve::JobCurve(const ElasticJob& job, uint32_t ranks_per_node)
+    : job_(job),
+      ranks_per_node_(ranks_per_node),
+      alone_(job.speed == nullptr ? 0 : job.speed->Rate(job.noise, 1, 1)) {}
+
+double JobCurve::SpeedUp(uint32_t ranks) const {
+  if (job_.speed == nullptr) return std::pow(ranks, kUnknownExponent);
+  const uint32_t nodes = (ranks + ranks_per_node_ - 1) / ranks_per_node_;
+  return alone_ > 0 ? job_.speed->Rate(job_.noise, nodes, ranks) / alone_ : 0;
 }
 
-double RemainingSeconds(const ElasticJob& job) {
-  if (job.speed == nullptr || job.total <= 0) return kUnknownWork_s;
-  const double alone = job.speed->Rate(job.noise, 1, 1);
-  if (!(alone > 0)) return kUnknownWork_s;
-  return std::max(job.total - job.progress, 1e-9) / alone * job.slowness;
+double JobCurve::RemainingSeconds() const {
+  if (job_.total <= 0 || !(alone_ > 0)) return kUnknownWork_s;
+  return std::max(job_.total - job_.progress, 1e-9) / alone_ * job_.slowness;
 }
 
 const ElasticPolicy& EqualSplit() {

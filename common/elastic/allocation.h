@@ -60,9 +60,18 @@ const ElasticPolicy& CostatePolicy();
 // the bounds of the job.
 std::vector<uint32_t> SizesOf(const ElasticJob& job, uint32_t ranks_per_node, uint32_t most);
 
-// What a second with `ranks` is worth in seconds with one rank; 0: it cannot train with so many.
-double SpeedUp(const ElasticJob& job, uint32_t ranks, uint32_t ranks_per_node);
-// Remaining seconds with one rank.
-double RemainingSeconds(const ElasticJob& job);
+// How a job's speed depends on its ranks. Reads the job, which outlives it.
+class JobCurve {
+ public:
+  JobCurve(const ElasticJob& job, uint32_t ranks_per_node);
+  // What a second with `ranks` is worth in seconds with one rank; 0: it cannot train with so many.
+  double SpeedUp(uint32_t ranks) const;
+  double RemainingSeconds() const;  // With one rank.
+
+ private:
+  const ElasticJob& job_;
+  const uint32_t ranks_per_node_;
+  const double alone_;  // Its rate with one rank.
+};
 
 }  // namespace rt

@@ -55,12 +55,18 @@ const std::vector<Speed::Timed>& Speed::TimedFor(uint32_t nodes, uint32_t ranks)
 }
 
 BatchChoice Speed::Choose(const GradientNoise& noise, uint32_t nodes, uint32_t ranks) const {
-  BatchChoice best;
+  BatchChoice choice;
+  const Timed* best = nullptr;
   for (const Timed& one : TimedFor(nodes, ranks)) {
     const double rate = noise.Gain(one.batch.scale) / one.seconds;
-    if (rate > best.rate) best = {one.batch.local_batch, one.batch.accumulation, rate};
+    if (rate <= choice.rate) continue;
+    choice.rate = rate;
+    best = &one;
   }
-  return best;
+  if (best == nullptr) return choice;
+  choice.local_batch = best->batch.local_batch;
+  choice.accumulation = best->batch.accumulation;
+  return choice;
 }
 
 }  // namespace rt

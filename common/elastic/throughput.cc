@@ -97,16 +97,20 @@ struct Start {
 
 Start StartOf(const std::vector<StepObservation>& observations) {
   std::set<uint32_t> batches, network, local;  // Sizes that were seen.
-  double mean = 0;
+  double mean = 0, batch = 0;
   for (const StepObservation& seen : observations) {
     batches.insert(seen.batch);
     if (seen.nodes > 1) network.insert(seen.ranks);
     else if (seen.ranks > 1) local.insert(seen.ranks);
     mean += seen.gradient_s / static_cast<double>(observations.size());
+    batch += seen.batch / static_cast<double>(observations.size());
   }
   Start start;
+  // Pollux's fit begins there, too: with few points the minima are many, and those near it predict
+  // best. One batch tells nothing about its samples, which get half of the time.
   start.x = {std::log(0.1), std::log(0.01), std::log(0.1), std::log(0.01),
              std::log(0.1), std::log(0.01), 1.001};
+  if (batches.size() == 1) start.x[kGradientEach] = std::log(mean / 2 / batch);
   start.box.lower.assign(kParameters, std::log(kTiny));
   start.box.upper.assign(kParameters, std::log(1e6));
   start.box.lower[kOverlap] = 1;
