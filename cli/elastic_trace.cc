@@ -38,8 +38,7 @@ absl::Status ReadBounds(const fs::path& path, std::map<std::string, ApplicationT
 }
 
 absl::Status ReadTables(const fs::path& folder, ApplicationTexts& texts) {
-  RT_ASSIGN_OR_RETURN(texts.placements,
-                      ReadFile((folder / "placements.csv").string(), kFileMax));
+  RT_ASSIGN_OR_RETURN(texts.placements, ReadFile((folder / "placements.csv").string(), kFileMax));
   std::error_code error;
   if (fs::exists(folder / "sizes.csv", error)) {
     RT_ASSIGN_OR_RETURN(texts.sizes, ReadFile((folder / "sizes.csv").string(), kFileMax));

@@ -25,8 +25,7 @@ double RestartFactor(const ElasticJob& job, uint32_t ranks, double speed_up, dou
                      double arrival_s) {
   if (ranks == job.ranks) return 1;
   double horizon_s = kHorizonMax_s;
-  const bool grows_as_measured =
-      ranks > job.ranks && job.ranks > 0 && ranks <= job.ranks_measured;
+  const bool grows_as_measured = ranks > job.ranks && job.ranks > 0 && ranks <= job.ranks_measured;
   if (grows_as_measured && arrival_s > 0)
     horizon_s = std::min(horizon_s, std::max(kArrivalsUntilShrink * arrival_s, kHorizonMin_s));
   if (job.speed != nullptr) {
@@ -107,8 +106,8 @@ class Costated final : public ElasticPolicy {
       items.emplace_back();
       ranks.emplace_back();
       for (size_t i = 0; i < row.ranks.size() && row.ranks[i] <= LimitOf(job, round); ++i) {
-        const double factor = RestartFactor(job, row.ranks[i], row.speed_ups[i], row.work_s,
-                                            round.arrival_s);
+        const double factor =
+            RestartFactor(job, row.ranks[i], row.speed_ups[i], row.work_s, round.arrival_s);
         const double value = job.priority * row.costate * row.speed_ups[i] * factor;
         const auto weight = static_cast<uint32_t>(std::ceil(row.ranks[i] * job.units / step));
         if (!items.back().empty() && value <= items.back().back().value) continue;  // Never better.
@@ -183,8 +182,7 @@ std::vector<uint32_t> SizesOf(const ElasticJob& job, uint32_t ranks_per_node, ui
 }
 
 JobCurve::JobCurve(const ElasticJob& job, uint32_t ranks_per_node)
-    : job_(job),
-      ranks_per_node_(ranks_per_node),
+    : job_(job), ranks_per_node_(ranks_per_node),
       alone_(job.speed == nullptr ? 0 : job.speed->Rate(job.noise, 1, 1)) {}
 
 double JobCurve::SpeedUp(uint32_t ranks) const {

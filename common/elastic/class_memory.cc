@@ -42,10 +42,9 @@ void ClassMemory::LearnEnd(double total) {
 }
 
 double ClassMemory::ExpectedTotal(double progress, double rate) const {
-  const double expected = ended > 0
-                              ? std::exp(log_totals / ended)
-                              : std::max(2 * std::max(most_progress, progress),
-                                         progress + kUnknownWork_s * rate);
+  const double expected =
+      ended > 0 ? std::exp(log_totals / ended)
+                : std::max(2 * std::max(most_progress, progress), progress + kUnknownWork_s * rate);
   return expected > progress ? expected : 1.2 * progress;
 }
 

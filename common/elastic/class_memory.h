@@ -1,7 +1,8 @@
-// What the jobs of one class (the same program with the same settings) have taught: a new job of the
-// class begins with a throughput model, a noise and an expected length, and may take its target size
-// at once. Its step times are in units of the class's first job; a job that is slower throughout, on
-// other hardware or with another configuration, is normalised by its slowness. Pure values.
+// What the jobs of one class (the same program with the same settings) have taught: a new job of
+// the class begins with a throughput model, a noise and an expected length, and may take its target
+// size at once. Its step times are in units of the class's first job; a job that is slower
+// throughout, on other hardware or with another configuration, is normalised by its slowness. Pure
+// values.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +23,9 @@ struct ClassMemory {
   GradientNoise noise;            // Where training begins:
   double noise_progress = 0;      // the one that was seen earliest.
   bool has_noise = false;
-  uint32_t ended = 0;             // Jobs that ended by themselves.
-  double log_totals = 0;          // The sum of log(total) over them.
-  double most_progress = 0;       // Of any job.
+  uint32_t ended = 0;        // Jobs that ended by themselves.
+  double log_totals = 0;     // The sum of log(total) over them.
+  double most_progress = 0;  // Of any job.
   RT_FIELDS(ClassMemory, batches, points, noise, noise_progress, has_noise, ended, log_totals,
             most_progress);
 

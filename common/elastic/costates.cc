@@ -9,8 +9,8 @@ namespace rt {
 namespace {
 
 constexpr int kRefinements = 2;   // Of the order, by the fluid schedule.
-constexpr int kDoublings = 60;
-constexpr int kNewtonSteps = 30;
+constexpr int kNewtonSteps = 90;  // With up to 60 doublings before them.
+constexpr double kCostateMin = 1e-12;
 constexpr double kPrecision = 1e-9;
 
 // A segment with its price: what a unit of capacity adds to the sum of costate * speed.
@@ -89,16 +89,17 @@ class PriceList {
   std::vector<double> units_, values_;  // Of the first so many of the list.
 };
 
-// Where the value is `wanted`: it is convex and grows with the costate, so Newton's steps come from
-// above.
-double SolveCostate(const PriceList& prices, const std::vector<SpeedSegment>& hull, double wanted) {
-  double speed = 0;
-  for (const SpeedSegment& segment : hull) speed += segment.speed;
-  double costate = std::max(1 / speed, 1e-12);
-  for (int i = 0; i < kDoublings && prices.With(hull, costate).total < wanted; ++i) costate *= 2;
+// Where the value is `wanted`: it is convex and grows with the costate, so Newton's steps lead
+// there from every start at which the job gets something.
+double SolveCostate(const PriceList& prices, const std::vector<SpeedSegment>& hull, double wanted,
+                    double start) {
+  double costate = std::max(start, kCostateMin);
   for (int i = 0; i < kNewtonSteps; ++i) {
     const PriceList::Value value = prices.With(hull, costate);
-    if (value.own_speed <= 0) break;
+    if (value.own_speed <= 0) {
+      costate *= 2;
+      continue;
+    }
     const double next = costate - (value.total - wanted) / value.own_speed;
     const bool is_done = std::abs(next - costate) < kPrecision * costate;
     costate = next;
@@ -158,8 +159,9 @@ class Fluid {
       speeds_[part.job] += taken * part.segment.speed / part.segment.units;
       left -= taken;
     }
-    if (kept != read) list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(kept),
-                                  list_.begin() + static_cast<std::ptrdiff_t>(read));
+    if (kept != read)
+      list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(kept),
+                  list_.begin() + static_cast<std::ptrdiff_t>(read));
   }
 
   void Advance(size_t job, double step) {
@@ -198,16 +200,17 @@ std::vector<SpeedSegment> ConcaveHull(const std::vector<std::pair<double, double
   }
   std::vector<SpeedSegment> hull;
   for (size_t i = 1; i < corners.size(); ++i)
-    hull.push_back({corners[i].first - corners[i - 1].first,
-                    corners[i].second - corners[i - 1].second});
+    hull.push_back(
+        {corners[i].first - corners[i - 1].first, corners[i].second - corners[i - 1].second});
   return hull;
 }
 
 std::vector<double> CostatesInOrder(const std::vector<CostateJob>& jobs,
-                                    const std::vector<size_t>& order, double capacity) {
+                                    const std::vector<size_t>& order, double capacity,
+                                    const std::vector<double>& starts) {
   std::vector<double> costates(jobs.size(), 0);
   PriceList prices(capacity);
-  double wanted = 0;
+  double wanted = 0, start = 1;
   for (size_t job : order) {
     wanted += 1;
     const std::vector<SpeedSegment>& hull = jobs[job].hull;
@@ -215,7 +218,8 @@ std::vector<double> CostatesInOrder(const std::vector<CostateJob>& jobs,
       costates[job] = 1;
       continue;
     }
-    costates[job] = SolveCostate(prices, hull, wanted);
+    if (!starts.empty()) start = starts[job];
+    start = costates[job] = SolveCostate(prices, hull, wanted, start);
     prices.Add(hull, costates[job]);
   }
   return costates;
@@ -236,7 +240,7 @@ std::vector<double> Costates(const std::vector<CostateJob>& jobs, double capacit
     const std::vector<double> ends = FluidCompletions(jobs, costates, capacity);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return ends[a] > ends[b]; });
-    costates = CostatesInOrder(jobs, order, capacity);
+    costates = CostatesInOrder(jobs, order, capacity, costates);
   }
   return costates;
 }

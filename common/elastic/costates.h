@@ -1,8 +1,9 @@
-// What a second of a job's work is worth to all jobs together, when the sum of their completion times
-// is to be small: the costate of the job in the optimal control problem "give each job ranks so that
-// the mean completion time is least". For jobs whose speed is a power of their ranks this gives the
-// weights of heSRPT (Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel scheduling to minimize mean
-// slowdown", Performance Evaluation 2020); docs/adr/0035. Pure; equal to the bit for equal jobs.
+// What a second of a job's work is worth to all jobs together, when the sum of their completion
+// times is to be small: the costate of the job in the optimal control problem "give each job ranks
+// so that the mean completion time is least". For jobs whose speed is a power of their ranks this
+// gives the weights of heSRPT (Berg, Vesilo and Harchol-Balter, "heSRPT: Parallel scheduling to
+// minimize mean slowdown", Performance Evaluation 2020); docs/adr/0035. Pure; equal to the bit for
+// equal jobs.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +33,11 @@ struct CostateJob {
 std::vector<double> Costates(const std::vector<CostateJob>& jobs, double capacity);
 
 // The two halves, for tests. `order` begins with the job that completes last: the costates p make
-// max { sum of p_j * speed_j over the first i jobs } = i for every i.
+// max { sum of p_j * speed_j over the first i jobs } = i for every i. `starts`: costates near which
+// they are looked for; none: anywhere.
 std::vector<double> CostatesInOrder(const std::vector<CostateJob>& jobs,
-                                    const std::vector<size_t>& order, double capacity);
+                                    const std::vector<size_t>& order, double capacity,
+                                    const std::vector<double>& starts = {});
 // When the jobs complete if each instant maximises the sum of weight * speed.
 std::vector<double> FluidCompletions(const std::vector<CostateJob>& jobs,
                                      const std::vector<double>& weights, double capacity);

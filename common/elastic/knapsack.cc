@@ -6,8 +6,9 @@ namespace rt {
 
 std::vector<std::optional<size_t>> SolveKnapsack(const std::vector<std::vector<KnapsackItem>>& rows,
                                                  uint32_t capacity) {
-  // best[i][g]: the largest value of the first i rows within g. Which item gave it is found again on
-  // the way back, because the same sum has the same bits; so the inner loop only adds and compares.
+  // best[i][g]: the largest value of the first i rows within g. Which item gave it is found again
+  // on the way back, because the same sum has the same bits; so the inner loop only adds and
+  // compares.
   const size_t width = capacity + size_t{1};
   std::vector<double> best((rows.size() + 1) * width, 0);
   for (size_t i = 0; i < rows.size(); ++i) {

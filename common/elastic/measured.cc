@@ -138,8 +138,7 @@ absl::StatusOr<MeasuredApplication::Times> MeasuredApplication::StepOf(
   if (rows == nullptr) {
     uint32_t all = 0;
     for (uint32_t count : ranks) all += count;
-    const auto size =
-        sizes_.find({std::min(static_cast<uint32_t>(ranks.size()), kNodesMax), all});
+    const auto size = sizes_.find({std::min(static_cast<uint32_t>(ranks.size()), kNodesMax), all});
     if (size != sizes_.end()) rows = &size->second;
   }
   const bool is_known = rows != nullptr && local_batch >= rows->front().local_batch &&
@@ -169,8 +168,7 @@ GradientNoise MeasuredApplication::NoiseOf(double batch, size_t epoch) const {
   const auto between = [&](double a, double b) {
     return ((batch - first) * b + (last - batch) * a) / (last - first);
   };
-  return {between(below.squared_norm, above.squared_norm),
-          between(below.variance, above.variance)};
+  return {between(below.squared_norm, above.squared_norm), between(below.variance, above.variance)};
 }
 
 }  // namespace rt

@@ -21,9 +21,9 @@ struct ApplicationTexts {
   std::string placements;  // placement,local_bsz,step_time,sync_time
   std::string sizes;       // nodes,ranks,local_bsz,step_time,sync_time: placements not in there
   std::map<uint32_t, std::string> validations;  // By total batch: progress,_,_,grad_sqr,grad_var
-  uint32_t local_max = 0;    // 0: the largest of the placements.
-  uint32_t fixed_batch = 0;  // It trains with this total batch; 0: its best one.
-  uint32_t ranks_max = 0;    // 0: as many as its batches allow.
+  uint32_t local_max = 0;                       // 0: the largest of the placements.
+  uint32_t fixed_batch = 0;                     // It trains with this total batch; 0: its best one.
+  uint32_t ranks_max = 0;                       // 0: as many as its batches allow.
 };
 
 class MeasuredApplication {

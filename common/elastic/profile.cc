@@ -26,9 +26,8 @@ void Add(StepPoint& point, const StepPoint& more) {
 
 void DropRarest(std::vector<StepPoint>& points, const std::vector<StepPoint>& kept) {
   const auto is_kept = [&](const StepPoint& point) {
-    return std::any_of(kept.begin(), kept.end(), [&](const StepPoint& one) {
-      return one.shape() == point.shape();
-    });
+    return std::any_of(kept.begin(), kept.end(),
+                       [&](const StepPoint& one) { return one.shape() == point.shape(); });
   };
   auto rarest = points.end();
   for (auto point = points.begin(); point != points.end(); ++point)

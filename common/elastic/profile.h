@@ -36,9 +36,9 @@ struct StepPoint {
 // Which batches a job may train with. `initial` samples are one scale-invariant iteration.
 struct BatchLimits {
   double initial = 0;
-  double most = 0;          // Samples of one step of all ranks.
-  uint32_t local_min = 0;   // Of one micro-batch on one rank; 0: 1.
-  uint32_t local_max = 0;   // 0: as many as `most`.
+  double most = 0;         // Samples of one step of all ranks.
+  uint32_t local_min = 0;  // Of one micro-batch on one rank; 0: 1.
+  uint32_t local_max = 0;  // 0: as many as `most`.
   bool accumulates = false;
   RT_FIELDS(BatchLimits, initial, most, local_min, local_max, accumulates);
 };
@@ -60,8 +60,8 @@ struct GradientNoise {
 struct ElasticProfile {
   BatchLimits batches;
   GradientNoise noise;
-  double progress = 0;  // In scale-invariant iterations.
-  double total = 0;     // Of the whole training; 0: unknown.
+  double progress = 0;            // In scale-invariant iterations.
+  double total = 0;               // Of the whole training; 0: unknown.
   std::vector<StepPoint> points;  // Ascending by shape, each shape once.
   RT_FIELDS(ElasticProfile, batches, noise, progress, total, points);
 

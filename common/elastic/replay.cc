@@ -50,8 +50,8 @@ ReplayResult Summarise(const std::vector<ReplayJob>& jobs) {
   std::vector<double> times;
   const auto count = static_cast<double>(jobs.size());
   for (const ReplayJob& job : jobs) {
-    result.jobs.push_back({job.submission().name, job.completion_s(), job.ended_s(),
-                           job.restarts(), job.rank_seconds()});
+    result.jobs.push_back({job.submission().name, job.completion_s(), job.ended_s(), job.restarts(),
+                           job.rank_seconds()});
     times.push_back(job.completion_s());
     result.mean_s += job.completion_s() / count;
     result.restarts += job.restarts() / count;
@@ -81,9 +81,9 @@ absl::StatusOr<std::vector<ReplaySubmission>> ReadWorkload(const std::string& na
     const bool is_valid = read(row[1], one.submitted_s) && read(row[3], one.ranks) &&
                           read(row[4], one.batch) && one.submitted_s >= 0 && one.ranks > 0;
     if (!is_valid)
-      return Invalid(name + ": the line of " + Excerpt(one.name) +
-                         " has no time, number of ranks or batch",
-                     "the columns are name,time,application,num_replicas,batch_size");
+      return Invalid(
+          name + ": the line of " + Excerpt(one.name) + " has no time, number of ranks or batch",
+          "the columns are name,time,application,num_replicas,batch_size");
     workload.push_back(std::move(one));
   }
   return workload;
@@ -91,9 +91,7 @@ absl::StatusOr<std::vector<ReplaySubmission>> ReadWorkload(const std::string& na
 
 ReplayJob::ReplayJob(const ReplaySubmission& submission, const MeasuredApplication& application,
                      const ReplayRules& rules, uint32_t fixed_batch)
-    : submission_(submission),
-      application_(&application),
-      rules_(&rules),
+    : submission_(submission), application_(&application), rules_(&rules),
       fixed_batch_(fixed_batch > 0 ? fixed_batch : application.fixed_batch()) {}
 
 const Speed* ReplayJob::SpeedOf(const ReplayClass& of_class) const {
@@ -140,9 +138,8 @@ void ReplayJob::Measure(double step_s, double sync_s, ReplayClass& of_class) {
                   .sync_mean = sync_s};
   ranks_measured_ = std::max(ranks_measured_, point.ranks);
   const auto has = [&](const std::vector<StepPoint>& points) {
-    return std::any_of(points.begin(), points.end(), [&](const StepPoint& known) {
-      return known.shape() == point.shape();
-    });
+    return std::any_of(points.begin(), points.end(),
+                       [&](const StepPoint& known) { return known.shape() == point.shape(); });
   };
   if (!has(points_)) {
     MergePoints(points_, {point}, kJobPointsMax);
@@ -240,9 +237,9 @@ ElasticJob ReplayJob::View(const ReplayClass& of_class) const {
   return view;
 }
 
-std::unique_ptr<ReplayScheduler> MakeElasticScheduler(
-    const ElasticPolicy& policy, const ReplayRules& rules,
-    std::map<std::string, ReplayClass>& classes) {
+std::unique_ptr<ReplayScheduler> MakeElasticScheduler(const ElasticPolicy& policy,
+                                                      const ReplayRules& rules,
+                                                      std::map<std::string, ReplayClass>& classes) {
   return std::make_unique<Elastic>(policy, rules, classes);
 }
 

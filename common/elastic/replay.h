@@ -29,7 +29,8 @@ struct ReplayRules {
   uint32_t growth = 2, first = 1;
 };
 
-// A line of a workload: when the job is submitted, and what a scheduler without elasticity gives it.
+// A line of a workload: when the job is submitted, and what a scheduler without elasticity gives
+// it.
 struct ReplaySubmission {
   std::string name;
   double submitted_s = 0;
@@ -106,9 +107,9 @@ class ReplayScheduler {
                                         const std::vector<ReplayJob*>& jobs) = 0;
 };
 // The policy as the head has it, with placement on whole nodes.
-std::unique_ptr<ReplayScheduler> MakeElasticScheduler(
-    const ElasticPolicy& policy, const ReplayRules& rules,
-    std::map<std::string, ReplayClass>& classes);
+std::unique_ptr<ReplayScheduler> MakeElasticScheduler(const ElasticPolicy& policy,
+                                                      const ReplayRules& rules,
+                                                      std::map<std::string, ReplayClass>& classes);
 
 struct ReplayedJob {
   std::string name;
@@ -121,8 +122,8 @@ struct ReplayResult {
   std::vector<ReplayedJob> jobs;
   double mean_s = 0, worst_percent_s = 0;  // Completion times: the mean, and the 99th percentile.
   double makespan_s = 0;
-  double restarts = 0;      // Of a job, on average.
-  double rank_hours = 0;    // The same.
+  double restarts = 0;    // Of a job, on average.
+  double rank_hours = 0;  // The same.
   size_t rounds = 0;
 };
 

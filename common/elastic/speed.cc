@@ -28,7 +28,8 @@ std::vector<BatchCandidate> BatchCandidates(const BatchLimits& limits, uint32_t 
     uint32_t accumulation = 0;
     if (limits.accumulates) {
       accumulation = std::max(CeilOf(local / local_max), 1u) - 1;
-      if (ranks == 1 && local > limits.initial + kRounding) accumulation = std::max(accumulation, 1u);
+      if (ranks == 1 && local > limits.initial + kRounding)
+        accumulation = std::max(accumulation, 1u);
     }
     const bool is_blind = !limits.accumulates && ranks == 1;  // It cannot tell the noise.
     const uint32_t batch = CeilOf((is_blind ? limits.initial : local) / (accumulation + 1));

@@ -12,7 +12,7 @@
 namespace rt {
 namespace {
 
-constexpr double kTiny = 1e-8;          // Seconds: no synchronisation, and a time that is not known.
+constexpr double kTiny = 1e-8;  // Seconds: no synchronisation, and a time that is not known.
 constexpr double kRatioPenalty = 1e-2;  // Of (each / fixed)^2: the per-rank times are the smaller.
 constexpr double kOverlapPenalty = 1e-3;
 constexpr double kOverlapMax = 10;
@@ -26,8 +26,16 @@ constexpr double kWidthRanks = 0.1, kWidthBatch = 0.5, kPrior = 0.1, kNear = 0.0
 constexpr int kRoundsMax = 10;
 constexpr double kGainMin = 1e-6;
 
-enum Parameter { kGradientFixed, kGradientEach, kNetworkFixed, kNetworkEach, kLocalFixed,
-                 kLocalEach, kOverlap, kParameters };
+enum Parameter {
+  kGradientFixed,
+  kGradientEach,
+  kNetworkFixed,
+  kNetworkEach,
+  kLocalFixed,
+  kLocalEach,
+  kOverlap,
+  kParameters
+};
 
 double RanksBeyond(uint32_t ranks) { return std::max(ranks - 2.0, kTiny); }
 
@@ -133,8 +141,7 @@ double StepParameters::Sync(uint32_t nodes, uint32_t ranks) const {
 }
 
 double StepParameters::Step(uint32_t nodes, uint32_t ranks, double batch) const {
-  return std::exp(
-      LogNorm(std::log(Gradient(batch)), std::log(Sync(nodes, ranks)), overlap).value);
+  return std::exp(LogNorm(std::log(Gradient(batch)), std::log(Sync(nodes, ranks)), overlap).value);
 }
 
 std::vector<StepObservation> ObservationsOf(const std::vector<StepPoint>& points) {
@@ -195,7 +202,8 @@ StepParameters FitSteps(const std::vector<StepObservation>& observations) {
   // Near a perfect fit the loss is not smooth, and the search ends early: it is begun again there.
   double before = INFINITY;
   for (int round = 0; round < kRoundsMax; ++round) {
-    const double now = Minimise(loss, start.box, {.iterations = 100, .gradient_min = 1e-6}, start.x);
+    const double now =
+        Minimise(loss, start.box, {.iterations = 100, .gradient_min = 1e-6}, start.x);
     if (before - now < kGainMin) break;
     before = now;
   }

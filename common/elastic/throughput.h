@@ -14,8 +14,8 @@ namespace rt {
 
 // Seconds of a micro-batch of b samples on each of r ranks on n nodes:
 //   gradient(b) = gradient_fixed + gradient_each * b
-//   sync(n, r)  = fixed + each * (r - 2), of a network for n > 1, within a node for n = 1; 0 for r = 1
-//   step        = (gradient^overlap + sync^overlap)^(1/overlap)
+//   sync(n, r)  = fixed + each * (r - 2), of a network for n > 1, within a node for n = 1; 0 for r
+//   = 1 step        = (gradient^overlap + sync^overlap)^(1/overlap)
 // overlap is 1 where synchronisation follows the gradients, and 10 where it hides behind them.
 struct StepParameters {
   double gradient_fixed = 0, gradient_each = 0;
@@ -60,8 +60,8 @@ class StepTimes {
  private:
   struct Residual {
     double log_ranks = 0, log_batch = 0;
-    bool is_distributed = false;           // On several nodes.
-    double gradient = 0, step = 0;         // log(observed / fitted).
+    bool is_distributed = false;    // On several nodes.
+    double gradient = 0, step = 0;  // log(observed / fitted).
   };
   StepParameters parameters_;
   std::vector<Residual> residuals_;

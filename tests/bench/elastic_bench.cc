@@ -1,11 +1,13 @@
 // The elastic policy on the 8 workloads of Pollux, replayed with the very function that the head
 // calls, and how long an allocation takes.
 //   bench_elastic [--one] [FOLDER]   --one: workload 6 alone, and no Tiresias
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <numeric>
 
 #include "cli/elastic_trace.h"
@@ -25,6 +27,7 @@ struct Variant {
   const char* bar;
   const char* peer;
   ReplayRules rules;
+  double most_s;  // Of workload 6 alone.
 };
 
 template <class T>
@@ -69,14 +72,16 @@ void PrintVariant(const Variant& variant, const std::vector<ReplayResult>& resul
   std::printf("\n");
 }
 
-void RunVariants(const std::string& folder, bool only_one) {
+// False: workload 6, where it is alone, took longer than it may.
+bool RunVariants(const std::string& folder, bool only_one) {
   ReplayRules with, without, learnt;
   without.has_class_memory = false;
   learnt.learns_totals = true;
+  // Workload 6 alone is a test: its bars are those of the policy, with 2 % to spare.
   const Variant variants[] = {
-      {"class_memory", "<=2190", "Pollux 2751.1, Tiresias 4038.2, Optimus 5681.9", with},
-      {"alone", "<=2300", "Pollux 2751.1", without},
-      {"learnt_lengths", "none", "Pollux 2751.1", learnt}};
+      {"class_memory", "<=2190", "Pollux 2751.1, Tiresias 4038.2, Optimus 5681.9", with, 1960},
+      {"alone", "<=2300", "Pollux 2751.1", without, 2070},
+      {"learnt_lengths", "none", "Pollux 2751.1", learnt, 1960}};
   for (const Variant& variant : variants) {
     std::vector<ReplayResult> results;
     for (int workload = 1; workload <= kWorkloads; ++workload) {
@@ -84,7 +89,9 @@ void RunVariants(const std::string& folder, bool only_one) {
       results.push_back(RunElastic(Read(folder, workload), variant.rules, CostatePolicy()));
     }
     PrintVariant(variant, results, !only_one);
+    if (only_one && results.front().mean_s > variant.most_s) return false;
   }
+  return true;
 }
 
 // The published completion time of each job of a workload.
@@ -114,9 +121,15 @@ void RunTiresias(const std::string& folder) {
               all);
 }
 
+// Of this thread: what a round takes where the processor is not shared.
+double CpuMs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
 void TimeRound(size_t jobs, uint32_t ranks) {
-  ElasticRound round{.capacity = static_cast<double>(ranks), .ranks_per_node = 4,
-                     .arrival_s = 180};
+  ElasticRound round{.capacity = static_cast<double>(ranks), .ranks_per_node = 4, .arrival_s = 180};
   Rng rng(1);
   std::vector<Speed> speeds;
   speeds.reserve(jobs);
@@ -129,11 +142,11 @@ void TimeRound(size_t jobs, uint32_t ranks) {
       points.push_back({size < 4 ? 1 : size / 4, size, 32, 0, "", 20,
                         step + (size == 1 ? 0 : sync * std::log2(size)), 0,
                         size == 1 ? 0.001 : sync * std::log2(size), 0});
-    speeds.emplace_back(BatchLimits{.initial = 32, .most = 8192, .local_min = 8, .local_max = 64,
-                                    .accumulates = true},
-                        points);
-    const auto largest =
-        static_cast<uint32_t>(std::exp(std::log(4.0) + 4 * rng.Uniform()));
+    speeds.emplace_back(
+        BatchLimits{
+            .initial = 32, .most = 8192, .local_min = 8, .local_max = 64, .accumulates = true},
+        points);
+    const auto largest = static_cast<uint32_t>(std::exp(std::log(4.0) + 4 * rng.Uniform()));
     round.jobs.push_back({.noise = {1, std::exp(6 * rng.Uniform())},
                           .total = std::exp(6 + 8 * rng.Uniform()),
                           .ranks = rng.Chance(0.5) ? 4u : 0u,
@@ -143,19 +156,23 @@ void TimeRound(size_t jobs, uint32_t ranks) {
     round.jobs.back().speed = &speeds.back();
   }
   std::vector<uint32_t> sizes;
-  std::vector<double> times;
-  for (int i = 0; i < 7; ++i) {
+  std::vector<double> times, cpu_times;
+  for (int i = 0; i < 8; ++i) {
+    const double cpu = CpuMs();
     const auto start = std::chrono::steady_clock::now();
     sizes = CostatePolicy().Allocate(round);
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (i == 0) std::printf("# first round, with all step times: %.1f ms\n", took.count());
-    else times.push_back(took.count());
+    if (i == 0) continue;
+    times.push_back(took.count());
+    cpu_times.push_back(CpuMs() - cpu);
   }
   std::sort(times.begin(), times.end());
+  std::sort(cpu_times.begin(), cpu_times.end());
   std::printf("BENCH elastic_round_%zux%u %.2f ms bar <=50 peer Pollux 2000 to 5000 at 64\n", jobs,
               ranks, times[times.size() / 2]);
-  std::printf("# worst %.2f ms; %u of %u ranks given\n", times.back(),
-              std::accumulate(sizes.begin(), sizes.end(), 0u), ranks);
+  std::printf("# worst %.2f ms; %.2f ms of the processor; %u of %u ranks given\n", times.back(),
+              cpu_times[times.size() / 2], std::accumulate(sizes.begin(), sizes.end(), 0u), ranks);
 }
 
 }  // namespace
@@ -168,8 +185,9 @@ int main(int count, char** arguments) {
     if (std::strcmp(arguments[i], "--one") == 0) only_one = true;
     else folder = arguments[i];
   }
-  rt::bench::RunVariants(folder, only_one);
-  if (!only_one) rt::bench::RunTiresias(folder);
+  const bool is_as_good = rt::bench::RunVariants(folder, only_one);
+  if (only_one) return is_as_good ? 0 : 1;
+  rt::bench::RunTiresias(folder);
   rt::bench::TimeRound(160, 64);
   rt::bench::TimeRound(1000, 1000);
   return 0;

@@ -12,7 +12,8 @@ class Tiresias final : public ReplayScheduler {
  public:
   explicit Tiresias(const ReplayRules& rules) : rules_(rules) {}
 
-  std::vector<RankNodes> Decide(double now_s, double, const std::vector<ReplayJob*>& jobs) override {
+  std::vector<RankNodes> Decide(double now_s, double,
+                                const std::vector<ReplayJob*>& jobs) override {
     Forget(jobs);
     for (ReplayJob* job : jobs) {
       const auto [entry, is_new] = known_.try_emplace(job);
