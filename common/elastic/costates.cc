@@ -23,7 +23,7 @@ struct Priced {
 // together.
 class PriceList {
  public:
-  explicit PriceList(double capacity) : capacity_(capacity) { Sum(); }
+  explicit PriceList(double capacity) : capacity_(capacity), units_(1, 0), values_(1, 0) {}
 
   // The largest sum of price * units when a job with these segments, at `costate`, competes for the
   // capacity; and the job's own speed then, which is the derivative.
@@ -47,18 +47,15 @@ class PriceList {
   }
 
   void Add(const std::vector<SpeedSegment>& hull, double costate) {
-    std::vector<Priced> merged;
-    merged.reserve(list_.size() + hull.size());
-    size_t own = 0, other = 0;
-    double taken = 0;  // What is beyond the capacity can never be used again.
-    while (taken < capacity_ && (own < hull.size() || other < list_.size())) {
-      const double price = own < hull.size() ? costate * hull[own].speed / hull[own].units : -1;
-      const bool is_own = other == list_.size() || price >= list_[other].price;
-      merged.push_back(is_own ? Priced{price, hull[own++].units} : list_[other++]);
-      taken += merged.back().units;
+    size_t first = list_.size();
+    for (const SpeedSegment& segment : hull) {
+      const double price = costate * segment.speed / segment.units;
+      const size_t place = Dearer(price);
+      first = std::min(first, place);
+      list_.insert(list_.begin() + static_cast<std::ptrdiff_t>(place),
+                   Priced{price, segment.units});
     }
-    list_ = std::move(merged);
-    Sum();
+    Sum(first);
   }
 
  private:
@@ -75,12 +72,18 @@ class PriceList {
     if (whole == list_.size()) return values_[whole];
     return values_[whole] + (units - units_[whole]) * list_[whole].price;
   }
-  void Sum() {
-    units_.assign(1, 0);
-    values_.assign(1, 0);
-    for (const Priced& one : list_) {
-      units_.push_back(units_.back() + one.units);
-      values_.push_back(values_.back() + one.units * one.price);
+  // Again from the first place on that changed. What is beyond the capacity can never be used
+  // again.
+  void Sum(size_t first) {
+    units_.resize(first + 1);
+    values_.resize(first + 1);
+    for (size_t i = first; i < list_.size(); ++i) {
+      if (units_.back() >= capacity_) {
+        list_.resize(i);
+        break;
+      }
+      units_.push_back(units_.back() + list_[i].units);
+      values_.push_back(values_.back() + list_[i].units * list_[i].price);
     }
   }
 

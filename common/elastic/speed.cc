@@ -58,13 +58,16 @@ const std::vector<Speed::Timed>& Speed::TimedFor(uint32_t nodes, uint32_t ranks)
 BatchChoice Speed::Choose(const GradientNoise& noise, uint32_t nodes, uint32_t ranks) const {
   BatchChoice choice;
   const Timed* best = nullptr;
+  double most = 0;  // Of the rates, which are in proportion to these: one division for each.
   for (const Timed& one : TimedFor(nodes, ranks)) {
-    const double rate = noise.Gain(one.batch.scale) / one.seconds;
-    if (rate <= choice.rate) continue;
-    choice.rate = rate;
+    const double scale = one.batch.scale;
+    const double relative = scale / ((noise.variance + noise.squared_norm * scale) * one.seconds);
+    if (!(relative > most)) continue;
+    most = relative;
     best = &one;
   }
   if (best == nullptr) return choice;
+  choice.rate = noise.Gain(best->batch.scale) / best->seconds;
   choice.local_batch = best->batch.local_batch;
   choice.accumulation = best->batch.accumulation;
   return choice;

@@ -5,6 +5,7 @@ namespace rt::sim {
 namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
+constexpr uint64_t kElasticStream = 0x656c6173746963;
 
 }  // namespace
 
@@ -74,7 +75,20 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(std::move(text)));
+  return WithOtherSearch(WithOtherScheduler(WithBounds(std::move(text))));
+}
+
+// In every fifth run the head chooses how many ranks the trials have that would have one. As below,
+// the share follows from the seed.
+std::string Simulation::WithBounds(std::string text) const {
+  Rng rng(seed_, kElasticStream);
+  const std::string one = R"("resources":{"cpu":1})";
+  const size_t at = text.find(one);
+  if (rng.Below(5) != 0 || at == std::string::npos) return text;
+  const std::string bounds[] = {"[1,2]", "[1,3]", "[2,4]"};
+  // All workers together have at least two cpus to the end.
+  return text.replace(at, one.size(),
+                      R"("resources":{"cpu":0.5,"ranks":)" + bounds[rng.Below(3)] + "}");
 }
 
 // In every sixth run asha is its promotion variant. In every fourth population based training takes
