@@ -138,6 +138,13 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
     reader.Warn("ranks_per_node", "does not divide the number of bundles");
     request.ranks_per_node = 0;
   }
+  reader.Read("ranks_min", request.ranks_min);
+  reader.Read("ranks_max", request.ranks_max);
+  const bool are_bounds = request.ranks_min <= request.ranks && request.ranks <= request.ranks_max;
+  if (request.is_elastic() && (request.ranks_min < 1 || !are_bounds || !request.is_uniform())) {
+    reader.Warn("ranks_max", "does not fit the number of ranks");
+    request.ranks_min = request.ranks_max = 0;
+  }
   reader.ReadName("strategy", kStrategies, request.strategy,
                   [](Strategy strategy) { return NameOf(strategy); });
   reader.Read("spread_gpus", request.spread_gpus);

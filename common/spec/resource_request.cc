@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -82,6 +83,19 @@ absl::StatusOr<std::vector<Resources>> ReadBundles(const Json& json, const std::
   return bundles;
 }
 
+// [1, 4]: bounds of a size that may change while it runs. Equal ones are a size.
+absl::StatusOr<std::pair<size_t, size_t>> ReadBounds(const Json& json, const std::string& path) {
+  if (json.array().size() != 2)
+    return SpecError(path, "must be a number, or a list of two: the fewest and the most",
+                     "ranks: [1, 4]");
+  RT_ASSIGN_OR_RETURN(const size_t least, ReadRanks(json.array()[0], limits::kBundlesMax, path));
+  RT_ASSIGN_OR_RETURN(const size_t most, ReadRanks(json.array()[1], limits::kBundlesMax, path));
+  if (least > most)
+    return SpecError(path, "begins with the fewest ranks, and " + std::to_string(least) +
+                               " is more than " + std::to_string(most));
+  return std::pair(least, most);
+}
+
 // It divides the ranks into groups, so it takes the place of a strategy.
 absl::StatusOr<uint32_t> ReadRanksPerNode(const Json& value, const Json& all, size_t ranks,
                                           const std::string& below) {
@@ -140,12 +154,21 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
     RT_ASSIGN_OR_RETURN(Resources each, ParseResources(plain, path));
     const size_t names = each.custom.size();
     RT_RETURN_IF_ERROR(CheckNames(names, path));
-    size_t count = 1;
-    if (ranks != nullptr) {
+    size_t count = 1, most = 1;
+    if (ranks != nullptr && ranks->is_array()) {
+      RT_ASSIGN_OR_RETURN(std::tie(count, most), ReadBounds(*ranks, below + "ranks"));
+      if (per_node != nullptr)
+        return SpecError(below + "ranks_per_node", "needs a fixed number of ranks",
+                         "leave it out: the head chooses the nodes");
+    } else if (ranks != nullptr) {
       RT_ASSIGN_OR_RETURN(count, ReadRanks(*ranks, limits::kBundlesMax, below + "ranks"));
     }
-    RT_RETURN_IF_ERROR(CheckNamesOfAll(names * count, path));
+    RT_RETURN_IF_ERROR(CheckNamesOfAll(names * std::max(count, most), path));
     request.bundles.assign(count, each);
+    if (most > count) {
+      request.ranks_min = static_cast<uint32_t>(count);
+      request.ranks_max = static_cast<uint32_t>(most);
+    }
   } else if (!plain.object().empty()) {
     const std::string& key = plain.object().front().first;
     return SpecError(below + key, "cannot be given together with 'bundles'",
@@ -175,6 +198,8 @@ Json ToJson(const ResourceRequest& request) {
   if (request.is_gang())
     for (const Resources& bundle : request.bundles) bundles.Append(ToJson(bundle));
   json.Set("ranks", request.ranks);
+  if (request.is_elastic())
+    json.Set("ranks_bounds", Json(Json::Array{request.ranks_min, request.ranks_max}));
   if (request.ranks_per_node != 0) json.Set("ranks_per_node", request.ranks_per_node);
   json.Set("bundles", request.is_gang() ? std::move(bundles) : Json());
   json.Set("strategy", request.is_gang() ? Json(RequestNameOf(request.strategy)) : Json());

@@ -27,10 +27,14 @@ struct ResourceRequest {
   // strategy; 0: the strategy decides.
   uint32_t ranks_per_node = 0;
   Strategy strategy = Strategy::kPack;
+  // Of a request whose size the head may change while it runs: its bounds, and `ranks` is a size
+  // within them. Both 0: it has the size that it asks for.
+  uint32_t ranks_min = 0, ranks_max = 0;
   bool spread_gpus = false;  // Shares of a gpu go to the emptiest device instead of the fullest.
 
   const Resources& one() const { return bundles.front(); }
   bool is_gang() const { return bundles.size() > 1; }
+  bool is_elastic() const { return ranks_max != 0; }
   Resources Total() const;
   // Every rank has a bundle, and the bundles are alike: it can be met with other numbers of ranks.
   bool is_uniform() const;
@@ -45,6 +49,7 @@ struct ResourceRequest {
 // {"cpu":1,"gpu":0.5} and what else ParseResources takes, and beside it
 //   "gpu_sharing": "pack" | "spread",
 //   "ranks": 4                        so many programs, each in a bundle of the above;
+//   "ranks": [1, 4]                   from 1 to 4 of them, as the head decides: it begins with 1;
 //   "ranks_per_node": 2               so many of them on each of their nodes;
 // or {"bundles": [{…}, {…}]} instead, with "ranks" of them (all unless said) running a program;
 //   "strategy": "PACK" | "SPREAD" | "STRICT_PACK" | "STRICT_SPREAD" in either form.

@@ -58,7 +58,12 @@ void EndResize(World& world, const Owner& owner, Attempt& ended) {
   const auto ranks = static_cast<uint32_t>(ended.resize.members.size());
   const bool shrinks = ranks != 0 && ranks < ended.members.size();
   ended.resize.members.clear();
-  if (shrinks) SetRanks(world, owner, ranks);
+  const ResourceRequest& request = RequestOf(world, owner);
+  if (request.is_elastic()) {  // Wherever the fewest ranks fit, it runs again.
+    if (request.ranks != request.ranks_min) SetRanks(world, owner, request.ranks_min);
+  } else if (shrinks) {
+    SetRanks(world, owner, ranks);
+  }
 }
 
 }  // namespace rt

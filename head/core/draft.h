@@ -116,6 +116,11 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 // Retries an exit whose last rows had not arrived.
 void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 
+// elastic.cc
+absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input);
+// After a placement round: whoever still waits gets the surplus of elastic attempts.
+void ShrinkForWaiting(Draft& draft);
+
 // resize.cc
 absl::Status OnResizeRun(Draft& draft, const input::ResizeRun& input);
 // Gives up, or forces, resizes that cannot be carried out as they were requested.

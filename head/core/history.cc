@@ -36,6 +36,7 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
   for (const PoolSpec& pool : input.pools) soft.pools[pool.name] = pool;
   soft.max_workers = input.max_workers;
   soft.fetches_logs = input.fetches_logs;
+  soft.elastic_interval = input.elastic_interval;
 }
 
 absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch) {

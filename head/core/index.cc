@@ -78,6 +78,7 @@ void ChangeUsed(World& world, const Owner& owner, const std::vector<Member>& mem
 
 void RefreshFree(World& world, NodeId id) {
   Index& index = world.index;
+  ++index.capacity_version;
   NodeIndex& node = index.nodes[id];
   EraseFree(index, node, id);
   const Node& facts = world.state.nodes.at(id);
@@ -171,6 +172,7 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
   } else {
     ChangeUsed(world, id.owner, attempt.members, 1);
   }
+  if (RequestOf(world, id.owner).is_elastic()) world.index.elastic.insert(id.owner);
   Claim(world, id, attempt);
 }
 
@@ -195,6 +197,7 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   for (const Member& member : attempt.members)
     world.index.nodes[member.node].attempts.erase({id, member.rank});
   ReleaseClaim(world, id, attempt);
+  world.index.elastic.erase(id.owner);
   auto& backfills = world.index.backfills;
   if (attempt.is_backfilled()) backfills.erase(attempt.start_after);
   if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt.members, -1);

@@ -13,6 +13,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
 #include "common/base/time.h"
 #include "common/spec/observed.h"
 #include "head/core/events.h"
@@ -31,6 +32,7 @@ struct StartHead {
   // Of which nodes are made by demand; with the sizes that are to be counted on.
   std::vector<PoolSpec> pools = {};
   std::optional<uint32_t> max_workers = {};  // Machines of all pools together; none: no bound.
+  Millis elastic_interval = limits::kElasticInterval;  // Between two sizes of an elastic attempt.
   bool fetches_logs = false;  // Of nodes that are to be released; NodeLogsFetched follows.
 };
 struct CreateToken {
@@ -268,6 +270,16 @@ struct LaneAnswered {
   };
   std::vector<Explored> explored;
 };
+// How many ranks a policy gives to elastic attempts (elastic.h).
+struct ElasticAnswered {
+  struct Size {
+    AttemptId attempt;
+    uint32_t ranks = 0;
+  };
+  uint64_t epoch = 0;
+  uint64_t observed_through = 0;
+  std::vector<Size> sizes;
+};
 // The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {
   uint64_t seq = 0;
@@ -314,18 +326,17 @@ struct Tick {};
 
 }  // namespace input
 
-using Input =
-    std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
-                 input::Sync, input::Disconnected, input::DaemonEnded, input::RemoveNode,
-                 input::DrainNode, input::UndrainNode, input::ForgetNode, input::Report,
-                 input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs, input::SubmitJob,
-                 input::StopJob, input::CreateExperiment, input::StopExperiment, input::StopTrial,
-                 input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
-                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::ResizeRun,
-                 input::AttachDriver, input::DriverListens, input::AnswerQuestions,
-                 input::LaneAnswered, input::SinksFlushed, input::MachinesCreated,
-                 input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
-                 input::RequestResources, input::NodeLogsFetched, input::SetPools, input::Tick>;
+using Input = std::variant<
+    input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken, input::Sync,
+    input::Disconnected, input::DaemonEnded, input::RemoveNode, input::DrainNode,
+    input::UndrainNode, input::ForgetNode, input::Report, input::CommitCheckpoint,
+    input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
+    input::CreateExperiment, input::StopExperiment, input::StopTrial, input::PauseExperiment,
+    input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial, input::ResumeTrial,
+    input::RetryTrial, input::ResizeRun, input::AttachDriver, input::DriverListens,
+    input::AnswerQuestions, input::LaneAnswered, input::ElasticAnswered, input::SinksFlushed,
+    input::MachinesCreated, input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
+    input::RequestResources, input::NodeLogsFetched, input::SetPools, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

@@ -49,7 +49,13 @@ absl::Status CheckSize(const World& world, const input::ResizeRun& input) {
     return Invalid("the time to save is between 1 ms and " +
                        std::to_string(limits::kResizeSaveMost / 60'000) + " min",
                    "leave it out");
-  if (!RequestOf(world, input.owner).is_uniform())
+  const ResourceRequest& request = RequestOf(world, input.owner);
+  if (request.is_elastic() && (input.ranks < request.ranks_min || input.ranks > request.ranks_max))
+    return Invalid("it has " + std::to_string(request.ranks_min) + " to " +
+                       std::to_string(request.ranks_max) + " ranks, not " +
+                       std::to_string(input.ranks),
+                   "ask for a number between these");
+  if (!request.is_uniform())
     return Refuse(input.owner, "its bundles are not alike, one for each rank",
                   "ask for {cpu: 1, ranks: 2} instead of a list of bundles");
   return absl::OkStatus();

@@ -262,6 +262,8 @@ struct Index {
   std::map<Owner, QueueOrder> ready_order;
   std::map<AttemptId, AttemptId> backfills;  // By attempt: the one that starts after it; both live.
   std::set<AttemptId> resizing;              // Live ones whose resize is under way.
+  std::set<Owner> elastic;                   // Live ones whose size the head changes.
+  uint64_t capacity_version = 0;             // Of what is in use, and of what is there.
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.
@@ -338,6 +340,12 @@ struct Rival {
   uint64_t sync_seq = 0;
   Millis first_at = 0, heard_at = 0;
 };
+// When an elastic attempt was last asked for another size, and how often in a row without one.
+struct ElasticTry {
+  AttemptId attempt;
+  Millis at = 0;
+  uint32_t fruitless = 0;
+};
 struct Soft {
   std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
@@ -356,6 +364,8 @@ struct Soft {
     return forgotten_to == 0 ? 0 : forgotten_to - started_seq + 1;
   }
   std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
+  Millis elastic_interval = limits::kElasticInterval;
+  std::map<Owner, ElasticTry> elastic_tries;  // Of elastic owners that run.
   bool try_place = false;  // Something changed since the last placement round.
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
   std::optional<uint32_t> max_workers;    // Of all pools together, as it said.

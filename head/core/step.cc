@@ -60,6 +60,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
           [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
           [&](const input::LaneAnswered& m) { return OnLaneAnswered(d, m); },
+          [&](const input::ElasticAnswered& m) { return OnElasticAnswered(d, m); },
           [&](const input::SinksFlushed& m) {
             OnSinksFlushed(d, m);
             return absl::OkStatus();
@@ -124,7 +125,10 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
   ExpireLeases(draft);
   ReviewResizes(draft);
-  if (core.soft.try_place) Place(draft);
+  if (core.soft.try_place) {
+    Place(draft);
+    ShrinkForWaiting(draft);
+  }
   const std::vector<Record>& records = draft.out.records;
   if (std::holds_alternative<input::Tick>(input) ||
       std::any_of(records.begin(), records.end(), ChangesDemand))

@@ -31,7 +31,13 @@ ComputeLane::~ComputeLane() {
 std::vector<input::LaneAnswered> ComputeLane::Ask(const Core& core, Millis now) {
   for (ExperimentId closed : desk_.Close(core)) Submit(closed);
   for (LaneJob& job : desk_.Ask(core, now)) Submit(std::move(job));
+  if (auto question = elastic_.Ask(core, now)) Submit(*std::move(question));
   return desk_.Overdue(core, now);
+}
+
+void ComputeLane::Take(const Input& input) {
+  if (const auto* answered = std::get_if<input::LaneAnswered>(&input)) desk_.Take(*answered);
+  if (const auto* sizes = std::get_if<input::ElasticAnswered>(&input)) elastic_.Take(*sizes);
 }
 
 void ComputeLane::Submit(Item item) {
@@ -54,7 +60,8 @@ void ComputeLane::Run() {
     queue_.pop_front();
     lock.unlock();
     if (const auto* closed = std::get_if<ExperimentId>(&item)) models_.erase(*closed);
-    else Answer(std::get<LaneJob>(item));
+    else if (const auto* job = std::get_if<LaneJob>(&item)) Answer(*job);
+    else answered_(AnswerElastic(std::get<ElasticQuestion>(item)));
   }
 }
 

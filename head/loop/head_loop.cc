@@ -142,7 +142,7 @@ class Loop final : public HeadLoop {
 Loop::Loop(Journal& journal, Options options) : journal_(journal), options_(std::move(options)) {
   if (!options_.wall_clock) options_.wall_clock = SteadyWallClock();
   inputs_until_check_ = options_.inputs_per_check;
-  lane_.emplace([this](input::LaneAnswered answered) {  // One at most of each experiment.
+  lane_.emplace([this](Input answered) {  // One at most of each experiment, and one of sizes.
     Item item = PostItem{std::move(answered), {}};
     Enqueue(item, SIZE_MAX);
   });
@@ -285,8 +285,7 @@ std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
 void Loop::Handle(Item item) {
   std::visit(
       Overloaded{[&](PostItem& post) {
-                   if (const auto* answered = std::get_if<input::LaneAnswered>(&post.input))
-                     lane_->Take(*answered);
+                   lane_->Take(post.input);
                    Outcome outcome = StepOnce(post.input);
                    AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
                                  answer = std::move(outcome.answer)](absl::Status status) {

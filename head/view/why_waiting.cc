@@ -65,6 +65,23 @@ Waiting WhyResizing(const State& state, const Owner& owner) {
                              : "its next checkpoint; without one in time it is ended"};
 }
 
+// Of an elastic owner that runs with fewer ranks than it may have.
+Waiting WhySized(const Core& core, const Owner& owner, Millis now) {
+  const World& world = core.world;
+  if (!world.index.elastic.contains(owner)) return {};
+  const ResourceRequest& request = RequestOf(world, owner);
+  const size_t ranks = FindRuns(world.state, owner)->live()->members.size();
+  if (ranks >= request.ranks_max) return {};
+  const std::string has = "has " + std::to_string(ranks) + " of " +
+                          std::to_string(request.ranks_min) + " to " +
+                          std::to_string(request.ranks_max) + " ranks: ";
+  if (CountFree(core, request.WithRanks(1), now, 1) == 0)
+    return {has + "no node has " + Describe(request.one()) + " free for one more", "free capacity"};
+  return {has + "its size is decided again soon",
+          "a decision, at most " + std::to_string(core.soft.elastic_interval / 1'000) +
+              " s after its last size"};
+}
+
 // Of an owner that runs on an excluded node for lack of another one.
 Waiting WhyThere(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
@@ -155,7 +172,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   if (experiment != nullptr && experiment->throttled.contains(owner.number))
     return {"waits: max_concurrent trials of its experiment run already", "the end of one of them"};
   if (Waiting ending = WhyEnding(world, owner); !ending.reason.empty()) return ending;
-  if (!world.index.ready_order.contains(owner)) return {};
+  if (!world.index.ready_order.contains(owner)) return WhySized(core, owner, now);
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);

@@ -58,8 +58,9 @@ class ScalingConfig:
 
     resources_per_worker None: {"CPU": 1}, or {"GPU": 1} with use_gpu. placement_strategy as in
     PlacementGroupFactory. In the param_space of a Tuner any of them may be a domain or a grid, such
-    as num_workers=tune.grid_search([1, 2]). Raises ValueError for settings that contradict each
-    other, and for values of the wrong kind.
+    as num_workers=tune.grid_search([1, 2]). num_workers=(1, 4): from 1 to 4 ranks, as the head
+    decides while they run. Raises ValueError for settings that contradict each other, and for
+    values of the wrong kind.
     """
 
     num_workers: Any = 1
@@ -70,11 +71,10 @@ class ScalingConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.num_workers, (tuple, list)):
-            raise ValueError(
-                f"num_workers must be one whole number, not {shown(self.num_workers)}: rt trial "
-                "resize changes the number of a running trial"
-            )
-        if not is_variable(self.num_workers):
+            self.num_workers = _bounds(self.num_workers)
+            if self.trainer_resources:
+                raise ValueError("trainer_resources need a fixed num_workers")
+        elif not is_variable(self.num_workers):
             self.num_workers = whole("num_workers", self.num_workers, 1)
         for name in ("resources_per_worker", "trainer_resources"):
             amounts = getattr(self, name)
@@ -98,7 +98,7 @@ class ScalingConfig:
 
     @property
     def total_resources(self) -> dict[str, float]:
-        """The sum over all ranks."""
+        """The sum over all ranks; with bounds, over the fewest."""
         return self.as_placement_group_factory().required_resources
 
     @property
@@ -125,14 +125,39 @@ class ScalingConfig:
                     f"{name} of ScalingConfig is {shown(value)}; only the scaling_config in the "
                     "param_space of a Tuner may have values that are drawn"
                 )
-        bundles = [self._each() for _ in range(self.num_workers)]
+        fewest = self.num_workers[0] if self.is_elastic else self.num_workers
+        bundles = [self._each() for _ in range(fewest)]
         for name, amount in (self.trainer_resources or {}).items():
             bundles[0][name] = bundles[0].get(name, 0) + amount
-        return PlacementGroupFactory(
-            bundles, strategy=self.placement_strategy, ranks=self.num_workers
-        )
+        return PlacementGroupFactory(bundles, strategy=self.placement_strategy, ranks=fewest)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the head decides how many ranks there are."""
+        return isinstance(self.num_workers, tuple)
+
+    def as_elastic_request(self) -> dict[str, Any]:
+        """What each rank gets, with the bounds of their number as `ranks`."""
+        self.as_placement_group_factory()  # Checks the other settings.
+        return {
+            **self._each(),
+            "ranks": list(self.num_workers),
+            "strategy": self.placement_strategy,
+        }
 
     to_placement_group_factory = as_placement_group_factory
+
+
+def _bounds(workers: Any) -> Any:
+    """The fewest and the most ranks; one number where these are equal."""
+    if len(workers) != 2:
+        raise ValueError(
+            f"num_workers is a whole number, or two: the fewest and the most, not {shown(workers)}"
+        )
+    fewest, most = (whole("num_workers", number, 1) for number in workers)
+    if fewest > most:
+        raise ValueError(f"num_workers begins with the fewest ranks: ({most}, {fewest})")
+    return fewest if fewest == most else (fewest, most)
 
 
 def as_request(resources: Any) -> dict[str, Any]:
@@ -140,6 +165,8 @@ def as_request(resources: Any) -> dict[str, Any]:
 
     Raises ValueError for anything else.
     """
+    if isinstance(resources, ScalingConfig) and resources.is_elastic:
+        return resources.as_elastic_request()
     if isinstance(resources, ScalingConfig):
         resources = resources.as_placement_group_factory()
     if isinstance(resources, PlacementGroupFactory):

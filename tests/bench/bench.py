@@ -64,7 +64,7 @@ BENCHES = {
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",
-            "planner": "bench_planner"}  # They print their own lines.
+            "planner": "bench_planner", "elastic": "bench_elastic"}  # They print their own lines.
 
 
 def fsync_us() -> float:

@@ -15,6 +15,7 @@ from fake_world import World
 from rt import _session, train, tune
 from rt._attempt import run_function
 from rt._errors import RtError
+from rt._resources import as_request, resources_spec
 from rt._session import Session
 from rt.train import DataParallelTrainer, ScalingConfig
 from rt.tune._advice import Advice
@@ -113,7 +114,9 @@ def test_an_argument_that_is_not_there_yet_may_be_none() -> None:
         (lambda: tune.PlacementGroupFactory([{"CPU": "2"}]), "'CPU' must be a number from 0"),
         (lambda: ScalingConfig(num_workers="2"), "num_workers must be a whole number, not '2'"),
         (lambda: ScalingConfig(num_workers=0), "num_workers must be at least 1, not 0"),
-        (lambda: ScalingConfig(num_workers=(1, 4)), "one whole number.*rt trial resize"),
+        (lambda: ScalingConfig(num_workers=(1, 2, 4)), "two: the fewest and the most"),
+        (lambda: ScalingConfig(num_workers=(4, 1)), "begins with the fewest ranks: .1, 4."),
+        (lambda: ScalingConfig(num_workers=(0, 4)), "num_workers must be at least 1, not 0"),
         (lambda: ScalingConfig(resources_per_worker=3), "resources_per_worker is a dict"),
         (lambda: ScalingConfig(resources_per_worker={"CPU": "2"}),
          "resources_per_worker: 'CPU' must be a number from 0, not '2'"),
@@ -280,3 +283,11 @@ def test_a_function_of_more_arguments_is_refused_before_it_runs(world: World) ->
 
 def test_a_storage_path_may_be_a_file_url() -> None:
     assert tune.RunConfig(storage_path="file:///data/my%20runs").storage_path == "/data/my runs"
+
+
+def test_bounds_of_num_workers_are_those_of_the_ranks() -> None:
+    request = as_request(ScalingConfig(num_workers=(1, 4), resources_per_worker={"CPU": 2}))
+    assert resources_spec(request) == {"cpu": 2, "ranks": [1, 4], "strategy": "PACK"}
+    assert as_request(ScalingConfig(num_workers=[3, 3]))["ranks"] == 3
+    with pytest.raises(ValueError, match="trainer_resources need a fixed num_workers"):
+        ScalingConfig(num_workers=(1, 4), trainer_resources={"CPU": 1})

@@ -46,6 +46,13 @@ std::vector<std::string> StoryLane::Ask(const Core& core, Millis now) {
     }
     answers_[job.experiment] = models_.at(job.experiment).Answer(job, [] { return false; });
   }
+  if (const auto question = elastic_.Ask(core, now)) {
+    sizes_ = AnswerElastic(*question);
+    for (const ElasticQuestion::Group& group : question->groups)
+      lines.push_back("asked: sizes for " + FormatDouble(group.capacity) + " ranks");
+    for (const auto& [attempt, ranks] : sizes_->sizes)
+      lines.push_back("answer: " + ToString(attempt) + " " + std::to_string(ranks));
+  }
   if (lines.empty()) lines.emplace_back("asked: nothing");
   return lines;
 }
@@ -57,8 +64,15 @@ std::optional<Input> StoryLane::Answer(std::istream& words) {
   return answer->second;
 }
 
+std::optional<Input> StoryLane::Share(std::istream& words) {
+  if (!sizes_.has_value()) return std::nullopt;
+  if (Rest(words) != "again") elastic_.Take(*sizes_);
+  return *sizes_;
+}
+
 void StoryLane::Crash() {
   desk_ = {};
+  elastic_ = {};
   models_.clear();
 }
 

@@ -3,6 +3,7 @@
 //
 //   ask                   what the lane is asked now; its answers are computed
 //   propose EXP [again]   the newest answer for the experiment comes; again: a second time
+//   share [again]         the newest answer about elastic attempts comes
 // `wait` gives an answer in place of one that is overdue.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "head/core/elastic.h"
 #include "head/core/lane.h"
 
 namespace rt::scenario {
@@ -22,6 +24,7 @@ class StoryLane {
   std::vector<std::string> Ask(const Core& core, Millis now);
   // nullopt: there is no answer.
   std::optional<Input> Answer(std::istream& words);
+  std::optional<Input> Share(std::istream& words);
   std::vector<input::LaneAnswered> Overdue(const Core& core, Millis now) {
     return desk_.Overdue(core, now);
   }
@@ -29,6 +32,8 @@ class StoryLane {
 
  private:
   LaneDesk desk_;
+  ElasticDesk elastic_;
+  std::optional<input::ElasticAnswered> sizes_;
   std::map<ExperimentId, LaneModel> models_;
   std::map<ExperimentId, input::LaneAnswered> answers_;  // The newest of each.
 };

@@ -28,9 +28,8 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
-//   pool | max_workers | request | wishes | created | failed | listed | terminated
-//                                    see provider_commands.h
-//   ask | propose | gpus | clear     see lane_commands.h, gpu_commands.h
+//   pool | max_workers | request | wishes | created | failed | listed | terminated |
+//   ask | propose | share | gpus | clear     see {provider,lane,gpu}_commands.h
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -362,6 +361,8 @@ bool Story::OnLane(const std::string& verb, std::istream& words) {
     for (std::string& line : lane_.Ask(core_, now_)) out_.push_back(std::move(line));
   } else if (verb == "propose") {
     if (const std::optional<Input> answer = lane_.Answer(words)) Give(*answer);
+  } else if (verb == "share") {
+    if (const std::optional<Input> answer = lane_.Share(words)) Give(*answer);
   } else {
     return false;
   }

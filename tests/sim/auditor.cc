@@ -279,6 +279,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
 void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpoint) {
   owner.number = attempt.number;
   owner.generation = attempt.generation;
+  owner.begun_at = at_;
   owner.suspending = owner.evicting = owner.forced = owner.replaced = false;
   owner.resize_after.reset();
   owner.saved_seq = owner.decided_seq = 0;
@@ -362,7 +363,8 @@ void Auditor::On(const event::AttemptEnded& e) {
   const bool shrinks = next != 0 && next < owner.members.size();
   ReleaseClaims(owner, e.attempt);
   Release(owner, e.attempt);
-  if (shrinks) owner.asks.Resize(next);  // However it ended.
+  if (owner.asks.ranks_max != 0) owner.asks.Resize(owner.asks.ranks_asked);
+  else if (shrinks) owner.asks.Resize(next);  // However it ended.
   owner.live = false;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;

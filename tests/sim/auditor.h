@@ -26,6 +26,7 @@ struct AuditedAsks {
   std::string text;  // As it was written.
   uint32_t ranks_asked = 1;  // The same, before any resize.
   std::string text_asked;
+  uint32_t ranks_max = 0;  // Of an elastic one, which asks for `ranks_asked` at least; 0: of none.
 
   bool MayResize() const;
   void Resize(uint32_t to);
@@ -204,6 +205,7 @@ class Auditor {
     std::vector<Member> next_members;  // Of the next generation, while a resize is under way.
     Millis save_by = 0;
     bool forced = false;
+    Millis begun_at = 0;  // Its generation.
     // The generation was asked to save for a resize, when it had saved this row.
     std::optional<uint64_t> resize_after;
     std::set<uint32_t> started;
@@ -352,6 +354,7 @@ class Auditor {
   static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
   static std::set<uint64_t> NeededOf(const OwnerBook& owner);
   CheckpointBook& ReplicatedOf(const Owner& owner, uint64_t checkpoint);
+  void CheckElastic(const AttemptId& attempt, const OwnerBook& owner, uint32_t size) const;
   void CheckKeeps(const event::AttemptResizeRequested& e, const OwnerBook& owner) const;
   void CheckResizeExit(const Fence& fence, const OwnerBook& owner) const;
   bool HasSavedToMove(const OwnerBook& owner, const AttemptId& attempt) const;

@@ -26,7 +26,12 @@ AuditedAsks AuditedAsks::From(const Json* json, int64_t cpu_default) {
   AuditedAsks asks;
   const Json* bundles = json == nullptr ? nullptr : json->Find("bundles");
   if (bundles == nullptr) {
-    const int64_t ranks = json == nullptr ? 1 : json->GetInt("ranks", 1);
+    int64_t ranks = json == nullptr ? 1 : json->GetInt("ranks", 1);
+    const Json* bounds = json == nullptr ? nullptr : json->Find("ranks");
+    if (bounds != nullptr && bounds->is_array()) {
+      ranks = bounds->array()[0].AsInt();
+      asks.ranks_max = static_cast<uint32_t>(bounds->array()[1].AsInt());
+    }
     asks.bundles.assign(static_cast<size_t>(ranks), ResourcesFrom(json, cpu_default));
     asks.ranks = static_cast<uint32_t>(ranks);
   } else {

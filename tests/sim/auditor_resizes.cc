@@ -9,6 +9,8 @@ namespace {
 
 // How late an awake head may notice a deadline: ticks queue behind slow appends.
 constexpr Millis kResizeSlack = 3'000;
+// So long an elastic attempt keeps a size before it grows again.
+constexpr Millis kGrowthEvery = 30'000;
 
 bool IsSamePlace(const Member& a, const Member& b) { return a.node == b.node && a.gpus == b.gpus; }
 
@@ -25,6 +27,18 @@ void AuditedAsks::Resize(uint32_t to) {
   bundles.assign(to, bundle);
   ranks = to;
   text = to == ranks_asked ? text_asked : text_asked + " with " + std::to_string(to);
+}
+
+// Nobody asked for the size: it is the head that decides about it.
+void Auditor::CheckElastic(const AttemptId& attempt, const OwnerBook& owner, uint32_t size) const {
+  Must(owner.asks.ranks_max != 0, "somebody asked for the size");
+  Must(size >= owner.asks.ranks_asked && size <= owner.asks.ranks_max,
+       "an elastic attempt stays within its bounds");
+  const bool grows = size > owner.members.size();
+  Must(!grows || attempt.generation == 1 || at_ >= owner.begun_at + kGrowthEvery,
+       "an elastic attempt keeps its size for a while before it grows");
+  Must(!grows || owner.started.size() == owner.members.size(),
+       "an elastic attempt grows once all of its ranks run");
 }
 
 // Who stays keeps its place; who is new gets one where work may go.
@@ -54,8 +68,8 @@ void Auditor::On(const event::AttemptResizeRequested& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const auto size = static_cast<uint32_t>(e.members.size());
   const auto asked = truth_->resizes.find(e.attempt.owner);
-  Must(asked != truth_->resizes.end() && asked->second.contains(size),
-       "somebody asked for the size");
+  if (asked == truth_->resizes.end() || !asked->second.contains(size))
+    CheckElastic(e.attempt, owner, size);
   Must(size != owner.members.size() && owner.asks.MayResize(), "it can have another size");
   Must(owner.next_members.empty(), "one resize of an attempt is under way");
   Must(!owner.suspending && !owner.stop_requested && owner.exits.empty(),
@@ -86,8 +100,11 @@ void Auditor::On(const event::AttemptResizeForced& e) {
 void Auditor::On(const event::AttemptResizeGivenUp& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(!owner.next_members.empty(), "only a resize that is under way is given up");
-  const std::set<uint32_t>& asked = truth_->resizes.at(e.attempt.owner);
-  const bool others = std::any_of(asked.begin(), asked.end(),
+  const auto requests = truth_->resizes.find(e.attempt.owner);
+  const std::set<uint32_t> asked =
+      requests == truth_->resizes.end() ? std::set<uint32_t>{} : requests->second;
+  const bool others = owner.asks.ranks_max != 0 ||
+                      std::any_of(asked.begin(), asked.end(),
                                   [&](uint32_t size) { return size != owner.next_members.size(); });
   const bool grows = owner.next_members.size() > owner.members.size();
   const bool is_ending = owner.suspending || owner.stop_requested || !owner.exits.empty();

@@ -5,7 +5,7 @@ namespace rt::sim {
 namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
-constexpr uint64_t kStopStream = 0x73746f70;
+constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
 
 // In every second run a stop rule on the iteration alone is an expression. As below, the share
 // follows from the seed.
@@ -88,7 +88,20 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(WithExpression(seed_, std::move(text))));
+  return WithOtherSearch(WithOtherScheduler(WithBounds(WithExpression(seed_, std::move(text)))));
+}
+
+// In every fifth run the head chooses how many ranks the trials have that would have one. As below,
+// the share follows from the seed.
+std::string Simulation::WithBounds(std::string text) const {
+  Rng rng(seed_, kElasticStream);
+  const std::string one = R"("resources":{"cpu":1})";
+  const size_t at = text.find(one);
+  if (rng.Below(5) != 0 || at == std::string::npos) return text;
+  const std::string bounds[] = {"[1,2]", "[1,3]", "[2,4]"};
+  // All workers together have at least two cpus to the end.
+  return text.replace(at, one.size(),
+                      R"("resources":{"cpu":0.5,"ranks":)" + bounds[rng.Below(3)] + "}");
 }
 
 // In every sixth run asha is its promotion variant, PASHA, or the promotion variant that checks

@@ -158,8 +158,7 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
   const bool is_idle = std::holds_alternative<input::Tick>(waiting.input) ||
                        std::holds_alternative<input::SinksFlushed>(waiting.input);
   if (!is_idle) ++sim_.inputs;
-  if (const auto* answered = std::get_if<input::LaneAnswered>(&waiting.input))
-    lane_.Take(*answered, core_.world.state.epoch);
+  lane_.Take(waiting.input, core_.world.state.epoch);
   Outcome outcome;
   StepInto(waiting.input, batch, outcome);
   if (auto* sync = std::get_if<input::Sync>(&waiting.input)) {

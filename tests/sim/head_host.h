@@ -38,7 +38,7 @@ class HeadHost {
 
   HeadHost(Sim& sim, Auditor& auditor)
       : sim_(sim), auditor_(auditor),
-        lane_(sim, [this](input::LaneAnswered answered) { Post(std::move(answered), {}); }) {}
+        lane_(sim, [this](Input answered) { Post(std::move(answered), {}); }) {}
 
   void Start();
   void SetPools(std::vector<PoolSpec> pools, std::optional<uint32_t> max_workers) {

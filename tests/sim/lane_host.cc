@@ -5,6 +5,7 @@ namespace rt::sim {
 std::vector<input::LaneAnswered> LaneHost::Ask(const Core& core, Millis now) {
   for (ExperimentId closed : desk_.Close(core)) models_.erase(closed);
   for (const LaneJob& job : desk_.Ask(core, now)) Answer(job);
+  if (const auto question = elastic_.Ask(core, now)) AnswerSizes(*question);
   std::vector<input::LaneAnswered> overdue = desk_.Overdue(core, now);
   for (const input::LaneAnswered& answered : overdue) {
     sim_.faults.Add(Fault::kModelOverdue);
@@ -13,12 +14,27 @@ std::vector<input::LaneAnswered> LaneHost::Ask(const Core& core, Millis now) {
   return overdue;
 }
 
-void LaneHost::Take(const input::LaneAnswered& answered, uint64_t epoch) {
-  if (answered.epoch == epoch) desk_.Take(answered);
+void LaneHost::Take(const Input& input, uint64_t epoch) {
+  const auto* answered = std::get_if<input::LaneAnswered>(&input);
+  if (answered != nullptr && answered->epoch == epoch) desk_.Take(*answered);
+  const auto* sizes = std::get_if<input::ElasticAnswered>(&input);
+  if (sizes != nullptr && sizes->epoch == epoch) elastic_.Take(*sizes);
+}
+
+// What the head may ask attempts for: any of these sizes.
+void LaneHost::AnswerSizes(const ElasticQuestion& question) {
+  const input::ElasticAnswered answered = AnswerElastic(question);
+  if (sim_.Strikes(sim_.plan.model_silent, Fault::kModelSilent)) return;
+  const bool is_late = sim_.Strikes(sim_.plan.model_slow, Fault::kModelLate);
+  const Millis delay = is_late ? sim_.Between(500, 12'000) : sim_.Between(1, 40);
+  sim_.At(delay, [this, answered] { post_(answered); });
+  if (sim_.Strikes(sim_.plan.duplicated, Fault::kDuplicated))
+    sim_.At(delay + sim_.Between(1, 800), [this, answered] { post_(answered); });
 }
 
 void LaneHost::Crash() {
   desk_ = {};
+  elastic_ = {};
   models_.clear();
 }
 

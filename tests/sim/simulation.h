@@ -66,6 +66,7 @@ class Simulation {
   void ExpectNothingLeft();
   std::string Unanswered() const;
   std::string DrawExperiment(bool may_ask);
+  std::string WithBounds(std::string text) const;
   std::string WithOtherScheduler(std::string text) const;
   std::string WithOtherSearch(std::string text) const;
   std::string WithOutcomes(std::string text) const;

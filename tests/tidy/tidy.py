@@ -37,11 +37,11 @@ LAYERS: dict[str, set[str]] = {
     "common/rpc": {"common/base", "common/run", "common/spec", "common/cas", "common/wire"},
     "common/search": {"common/base", "common/spec"},
     "common/decide": {"common/base", "common/spec"},
+    "common/elastic": {"common/base", "common/spec", "common/search"},
     "common/algorithms": {"common/base", "common/spec", "common/search", "common/decide"},
-    "head/elastic": {"common/base", "common/spec"},
     "head/autoscale": {"common/base", "common/spec"},
     "head/core": {"common/base", "common/spec", "common/search", "common/decide",
-                  "common/algorithms", "head/elastic", "head/autoscale"},
+                  "common/algorithms", "common/elastic", "head/autoscale"},
     "head/view": {"common/base", "common/spec", "common/algorithms", "head/core"},
     "head/journal": {"common/base", "common/spec", "common/run", "common/cas", "common/wire",
                      "head/core"},
@@ -88,7 +88,7 @@ LAYERS: dict[str, set[str]] = {
 
 # Folders that know no clock, thread, socket, file or generator.
 PURE = {"head/core", "head/view", "common/search", "common/decide", "common/algorithms",
-        "head/elastic", "head/autoscale", "worker/core", "common/spec"}
+        "common/elastic", "head/autoscale", "worker/core", "common/spec"}
 PURE_STD_BANNED = {
     "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic", "random", "chrono",
     "ctime", "time.h", "unordered_map", "unordered_set", "fstream", "iostream", "filesystem",

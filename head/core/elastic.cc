@@ -1,0 +1,331 @@
+#include "head/core/elastic.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
+#include "head/core/draft.h"
+#include "head/core/owner_policy.h"
+#include "head/core/places.h"
+#include "head/core/priorities.h"
+
+namespace rt {
+namespace {
+
+constexpr double kRestartGuess_s = 10;
+constexpr double kRestartWeight = 0.5;  // Of the newest measurement.
+constexpr double kHour_s = 3'600;
+constexpr uint32_t kBackOffMax = 5;  // Doublings of the interval.
+
+AttemptId IdOf(const Owner& owner, const Attempt& live) {
+  return {owner, live.number, live.generation};
+}
+
+bool IsEnding(const World& world, const Owner& owner, const Attempt& live) {
+  return live.suspending || !live.exits.empty() || live.resize.forced || live.replaced ||
+         PolicyOf(owner).is_stopping(world.state, owner);
+}
+
+// Whether its size may be changed by the policy now: it has run for a while since the last change.
+bool MayChange(const Core& core, const Owner& owner, const Attempt& live, Millis now) {
+  if (live.resize.is_pending() || IsEnding(core.world, owner, live) || live.is_backfilled())
+    return false;
+  const bool has_started =
+      std::none_of(live.pids.begin(), live.pids.end(), [](uint64_t pid) { return pid == 0; });
+  if (!has_started) return false;
+  const Millis interval = core.soft.elastic_interval;
+  if (live.generation > 1 && now < live.placed_at + interval) return false;
+  const auto tried = core.soft.elastic_tries.find(owner);
+  if (tried == core.soft.elastic_tries.end() || tried->second.attempt != IdOf(owner, live))
+    return true;
+  return now >= tried->second.at + (interval << std::min(1 + tried->second.fruitless, kBackOffMax));
+}
+
+// It was asked for another size. One that never saves is asked less and less often.
+void NoteTry(Draft& draft, const AttemptId& attempt) {
+  ElasticTry& last = draft.soft().elastic_tries[attempt.owner];
+  last.fruitless = last.attempt == attempt ? last.fruitless + 1 : 0;
+  last.attempt = attempt;
+  last.at = draft.now;
+}
+
+// Every elastic owner that holds capacity.
+std::vector<Owner> ElasticOwners(const World& world) {
+  std::vector<Owner> owners;
+  for (const Owner& owner : world.index.elastic)
+    if (!FindRuns(world.state, owner)->live()->is_backfilled()) owners.push_back(owner);
+  return owners;
+}
+
+int64_t UnitsOf(const Resources& bundle, bool by_gpu) {
+  return std::max<int64_t>(by_gpu ? bundle.gpu : bundle.cpu, 1);
+}
+
+// How many of the smallest rank of the group fit beside what there is, and on the largest node.
+void Measure(const Core& core, Millis now, const Resources& smallest, bool by_gpu,
+             ElasticQuestion::Group& group) {
+  const size_t most = limits::kBundlesMax;
+  group.capacity = static_cast<double>(CountFree(core, {.bundles = {smallest}}, now, most));
+  int64_t largest = 1;
+  for (const auto& [id, node] : core.world.state.nodes)
+    if (node.ready && node.counts())
+      largest =
+          std::max(largest, UnitsOf(node.inventory.resources, by_gpu) / UnitsOf(smallest, by_gpu));
+  group.ranks_per_node = static_cast<uint32_t>(std::min<int64_t>(largest, limits::kBundlesMax));
+  for (const ElasticQuestion::Job& job : group.jobs)
+    group.capacity += job.now.ranks * job.now.units;
+}
+
+ElasticQuestion::Job JobOf(const Core& core, const Owner& owner, Millis now) {
+  const Runs& runs = *FindRuns(core.world.state, owner);
+  const Attempt& live = *runs.live();
+  const ResourceRequest& request = RequestOf(core.world, owner);
+  const size_t pending = live.resize.is_pending() ? live.resize.members.size() : 0;
+  ElasticQuestion::Job job{.attempt = IdOf(owner, live)};
+  job.now.ranks = static_cast<uint32_t>(std::max(live.members.size(), pending));
+  job.now.ranks_min = request.ranks_min;
+  job.now.ranks_max = request.ranks_max;
+  job.now.restart_s = RestartSeconds(runs);
+  job.now.is_fixed = !MayChange(core, owner, live, now);
+  return job;
+}
+
+void AddGroup(const Core& core, const std::vector<Owner>& owners, bool by_gpu, Millis now,
+              ElasticQuestion& question) {
+  ElasticQuestion::Group group;
+  const Resources* smallest = nullptr;
+  for (const Owner& owner : owners) {
+    const Resources& one = RequestOf(core.world, owner).one();
+    if ((one.gpu > 0) != by_gpu) continue;
+    if (smallest == nullptr || UnitsOf(one, by_gpu) < UnitsOf(*smallest, by_gpu)) smallest = &one;
+    group.jobs.push_back(JobOf(core, owner, now));
+  }
+  if (smallest == nullptr) return;
+  for (ElasticQuestion::Job& job : group.jobs) {
+    const Resources& one = RequestOf(core.world, job.attempt.owner).one();
+    job.now.units =
+        static_cast<double>(UnitsOf(one, by_gpu)) / static_cast<double>(UnitsOf(*smallest, by_gpu));
+  }
+  Measure(core, now, *smallest, by_gpu, group);
+  question.groups.push_back(std::move(group));
+}
+
+double ArrivalSeconds(const State& state, Millis now) {
+  size_t arrived = 0;
+  for (auto one = state.experiments.rbegin(); one != state.experiments.rend(); ++one) {
+    if (one->second.created_at < now - static_cast<Millis>(kHour_s) * 1'000) break;
+    ++arrived;
+  }
+  return arrived == 0 ? 0 : kHour_s / static_cast<double>(arrived);
+}
+
+// The surplus of elastic attempts, as capacity that those who wait could get.
+class Surplus {
+ public:
+  explicit Surplus(Draft& draft)
+      : draft_(draft), capacities_(CapacitiesNow(draft.core, draft.now)) {
+    const World& world = draft.core.world;
+    for (const Owner& owner : ElasticOwners(world)) {
+      const Attempt& live = *FindRuns(world.state, owner)->live();
+      const bool shrinks = live.resize.is_pending() && !live.is_growing();
+      if (shrinks) {
+        Return(owner, live, live.resize.members.size());  // On its way already.
+      } else if (!IsEnding(world, owner, live)) {
+        sizes_.emplace_back(owner, std::max(live.members.size(), live.resize.members.size()));
+      }
+    }
+  }
+
+  // Whether the request fits with what is free, or will be: it takes that.
+  bool Take(const ResourceRequest& wanted, const std::set<NodeId>& avoided) {
+    return PutInto(capacities_, wanted, avoided).has_value();
+  }
+
+  // Shrinks attempts of at most this priority, those with the largest surplus first, until the
+  // request fits. False: it would not, and nothing was changed.
+  bool ShrinkFor(const ResourceRequest& wanted, const std::set<NodeId>& avoided, int priority) {
+    Surplus other = *this;
+    std::set<Owner> shrunk;
+    while (!other.Take(wanted, avoided)) {
+      const auto next = other.Largest(priority);
+      if (next == other.sizes_.end()) return false;
+      const Attempt& live = *FindRuns(draft_.state(), next->first)->live();
+      if (next->second > live.members.size()) {  // A growth under way is given up first.
+        ReturnCapacity(other.capacities_, RequestOf(draft_.core.world, next->first), live.Claims());
+        next->second = live.members.size();
+      } else {
+        other.Return(next->first, live, --next->second);
+      }
+      shrunk.insert(next->first);
+    }
+    capacities_ = other.capacities_;
+    sizes_ = other.sizes_;
+    returned_ = other.returned_;
+    for (const auto& [owner, size] : sizes_)
+      if (shrunk.contains(owner)) wanted_[owner] = static_cast<uint32_t>(size);
+    return true;
+  }
+
+  const std::map<Owner, uint32_t>& wanted() const { return wanted_; }
+
+ private:
+  using Sizes = std::vector<std::pair<Owner, size_t>>;
+
+  // Whose surplus over its minimum is the largest; of equal ones, of the last that arrived.
+  Sizes::iterator Largest(int priority) {
+    auto best = sizes_.end();
+    size_t most = 1;
+    for (auto one = sizes_.begin(); one != sizes_.end(); ++one) {
+      const size_t least = RequestOf(draft_.core.world, one->first).ranks_min;
+      const bool may = PriorityOf(draft_.core.world, one->first) <= priority;
+      if (!may || one->second < least + most) continue;
+      most = one->second - least;
+      best = one;
+    }
+    return best;
+  }
+
+  // The members from `size` on end.
+  void Return(const Owner& owner, const Attempt& live, size_t size) {
+    if (size >= live.members.size()) return;
+    const size_t until = returned_.contains(owner) ? returned_.at(owner) : live.members.size();
+    const std::vector<Member> freed(live.members.begin() + static_cast<std::ptrdiff_t>(size),
+                                    live.members.begin() + static_cast<std::ptrdiff_t>(until));
+    ReturnCapacity(capacities_, RequestOf(draft_.core.world, owner), freed);
+    returned_[owner] = size;
+  }
+
+  Draft& draft_;
+  std::vector<FreeCapacity> capacities_;
+  Sizes sizes_;                       // That may shrink.
+  std::map<Owner, size_t> returned_;  // Members from here on are counted as free.
+  std::map<Owner, uint32_t> wanted_;
+};
+
+// Whether somebody waits who could run if elastic attempts did not grow.
+bool IsAwaited(Draft& draft) {
+  for (const auto& [wanted, queue] : draft.index().ready) {
+    Surplus surplus(draft);
+    const auto& [order, owner] = *queue.by_order.begin();
+    if (surplus.Take(wanted, AvoidedBy(draft.core.world, owner))) return true;
+    if (surplus.ShrinkFor(wanted, AvoidedBy(draft.core.world, owner), -order.behind)) return true;
+  }
+  return false;
+}
+
+void TryResize(Draft& draft, const AttemptId& attempt, uint32_t ranks) {
+  const Attempt* live = FindLive(draft.state(), attempt);
+  if (live == nullptr || !draft.index().elastic.contains(attempt.owner)) return;
+  const ResourceRequest& request = RequestOf(draft.core.world, attempt.owner);
+  if (ranks < request.ranks_min || ranks > request.ranks_max || ranks == live->members.size())
+    return;
+  if (!MayChange(draft.core, attempt.owner, *live, draft.now)) return;
+  if (ranks > live->members.size() && IsAwaited(draft)) return;
+  // A growth may find less than the policy counted on, because capacity is split over nodes.
+  for (uint32_t size = ranks; size != live->members.size(); --size) {
+    const bool is_done = OnResizeRun(draft, {.owner = attempt.owner, .ranks = size}).ok();
+    if (is_done) NoteTry(draft, attempt);
+    if (is_done || size < live->members.size()) return;
+  }
+}
+
+}  // namespace
+
+double RestartSeconds(const Runs& runs) {
+  double seconds = 0;
+  for (size_t i = 1; i < runs.attempts.size(); ++i) {
+    const Attempt& before = runs.attempts[i - 1];
+    const Attempt& after = runs.attempts[i];
+    const bool is_resize = before.number == after.number && before.resize.requested_at > 0;
+    if (!is_resize || after.started_at == 0) continue;
+    const double took = static_cast<double>(after.started_at - before.resize.requested_at) / 1'000;
+    seconds = seconds == 0 ? took : seconds + kRestartWeight * (took - seconds);
+  }
+  return seconds > 0 ? seconds : kRestartGuess_s;
+}
+
+input::ElasticAnswered AnswerElastic(const ElasticQuestion& question) {
+  input::ElasticAnswered answer{.epoch = question.epoch,
+                                .observed_through = question.observed_through};
+  for (const ElasticQuestion::Group& group : question.groups) {
+    ElasticRound round{.capacity = group.capacity,
+                       .ranks_per_node = group.ranks_per_node,
+                       .arrival_s = question.arrival_s};
+    for (const ElasticQuestion::Job& job : group.jobs) round.jobs.push_back(job.now);
+    const std::vector<uint32_t> sizes = EqualSplit().Allocate(round);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (!group.jobs[i].now.is_fixed) answer.sizes.push_back({group.jobs[i].attempt, sizes[i]});
+  }
+  return answer;
+}
+
+std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
+  const World& world = core.world;
+  if (world.index.elastic.empty()) return std::nullopt;
+  if (is_under_way_ && now < asked_at_ + limits::kLaneOverdueAfter) return std::nullopt;
+  if (now < looked_at_ + limits::kElasticLookEvery) return std::nullopt;
+  looked_at_ = now;
+  const std::vector<Owner> owners = ElasticOwners(world);
+  std::vector<AttemptId> about;
+  for (const Owner& owner : owners) {
+    const Attempt& live = *FindRuns(world.state, owner)->live();
+    if (MayChange(core, owner, live, now)) about.push_back(IdOf(owner, live));
+  }
+  if (about.empty()) return std::nullopt;
+  const bool has_changed = about != asked_about_ || world.index.capacity_version != asked_version_;
+  if (!has_changed && now < asked_at_ + core.soft.elastic_interval) return std::nullopt;
+  ElasticQuestion question{.epoch = world.state.epoch,
+                           .observed_through = world.state.seq,
+                           .arrival_s = ArrivalSeconds(world.state, now)};
+  AddGroup(core, owners, false, now, question);
+  AddGroup(core, owners, true, now, question);
+  asked_about_ = std::move(about);
+  asked_version_ = world.index.capacity_version;
+  asked_at_ = now;
+  is_under_way_ = true;
+  return question;
+}
+
+void ElasticDesk::Take(const input::ElasticAnswered&) { is_under_way_ = false; }
+
+absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input) {
+  const State& state = draft.state();
+  if (input.epoch != state.epoch || input.observed_through > state.seq) return absl::OkStatus();
+  std::erase_if(draft.soft().elastic_tries,
+                [&](const auto& one) { return !draft.index().elastic.contains(one.first); });
+  // What shrinks first may be what another one grows by later.
+  for (const bool shrinks : {true, false})
+    for (const input::ElasticAnswered::Size& size : input.sizes) {
+      const Attempt* live = FindLive(draft.state(), size.attempt);
+      if (live != nullptr && (size.ranks < live->members.size()) == shrinks)
+        TryResize(draft, size.attempt, size.ranks);
+    }
+  return absl::OkStatus();
+}
+
+void ShrinkForWaiting(Draft& draft) {
+  if (draft.index().elastic.empty() || draft.index().ready.empty()) return;
+  Surplus surplus(draft);
+  std::vector<std::pair<QueueOrder, std::pair<Owner, const ResourceRequest*>>> waiting;
+  for (const auto& [wanted, queue] : draft.index().ready) {
+    size_t most = limits::kPreemptionsPerRound;
+    for (const auto& [order, owner] : queue.by_order) {
+      if (most-- == 0) break;
+      waiting.push_back({order, {owner, &wanted}});
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (waiting.size() > limits::kPreemptionsPerRound) waiting.resize(limits::kPreemptionsPerRound);
+  for (const auto& [order, one] : waiting) {
+    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.first);
+    if (!surplus.Take(*one.second, avoided)) surplus.ShrinkFor(*one.second, avoided, -order.behind);
+  }
+  for (const auto& [owner, size] : surplus.wanted()) {
+    const AttemptId attempt = IdOf(owner, *FindRuns(draft.state(), owner)->live());
+    if (OnResizeRun(draft, {.owner = owner, .ranks = size}).ok()) NoteTry(draft, attempt);
+  }
+}
+
+}  // namespace rt

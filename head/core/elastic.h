@@ -1,0 +1,55 @@
+// Elastic owners: live attempts whose request has bounds, and whose number of ranks the head
+// changes while they run (docs/adr/0035). Two decisions, both carried out as resizes (resize.cc):
+//  * Who waits for capacity gets what an elastic attempt has beyond its minimum, at once, in Step.
+//  * Who shall have what is left is a policy's answer from the compute lane. A question is a value,
+//    its answer follows from it alone, and Step checks each size again against the state of then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/elastic/allocation.h"
+#include "head/core/core.h"
+
+namespace rt {
+
+struct ElasticQuestion {
+  struct Job {
+    AttemptId attempt;
+    ElasticJob now;
+  };
+  // Owners that share one kind of capacity: those that ask for gpus, and the others.
+  struct Group {
+    std::vector<Job> jobs;  // In the order of their arrival.
+    double capacity = 0;
+    uint32_t ranks_per_node = 1;
+  };
+  uint64_t epoch = 0;
+  uint64_t observed_through = 0;
+  double arrival_s = 0;
+  std::vector<Group> groups;
+};
+
+// Nothing is measured yet: the policy is an equal split.
+input::ElasticAnswered AnswerElastic(const ElasticQuestion& question);
+
+// What the lane is asked about elastic owners; one question at a time. Soft, as LaneDesk.
+class ElasticDesk {
+ public:
+  // nullopt: nothing changed that matters, or an answer is awaited.
+  std::optional<ElasticQuestion> Ask(const Core& core, Millis now);
+  void Take(const input::ElasticAnswered& answered);
+
+ private:
+  bool is_under_way_ = false;
+  Millis asked_at_ = 0, looked_at_ = 0;
+  std::vector<AttemptId> asked_about_;
+  uint64_t asked_version_ = 0;
+};
+
+// The seconds that a change of its size costs the owner, as measured; without a measurement a
+// guess.
+double RestartSeconds(const Runs& runs);
+
+}  // namespace rt

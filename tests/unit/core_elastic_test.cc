@@ -1,0 +1,149 @@
+// Elastic owners: what the stories of tests/scenario do not show.
+#include "common/base/limits_elastic.h"
+#include "head/core/draft.h"
+#include "head/core/elastic.h"
+#include "tests/unit/core_story.h"
+
+using namespace rt;
+
+namespace {
+
+// One elastic trial on the node of two cpus.
+struct Elastic : Story {
+  ElasticDesk desk;
+  Owner owner = Owner::Of(TrialId{{1}, 0});
+
+  Elastic() {
+    Create(R"(,"resources":{"cpu":1,"ranks":[1,2]})");
+    SyncTwice();
+  }
+  const Attempt& live() const { return *FindRuns(core.world.state, owner)->live(); }
+  std::optional<ElasticQuestion> Ask() {
+    now += limits::kElasticLookEvery;
+    return desk.Ask(core, now);
+  }
+  // The sizes of the answer, which is given to the head.
+  std::vector<uint32_t> Share() {
+    const auto question = Ask();
+    if (!question.has_value()) return {};
+    const input::ElasticAnswered answer = AnswerElastic(*question);
+    desk.Take(answer);
+    REQUIRE(Do(answer).verdict.ok());
+    std::vector<uint32_t> sizes;
+    for (const auto& size : answer.sizes) sizes.push_back(size.ranks);
+    return sizes;
+  }
+  input::ElasticAnswered AnswerOf(uint32_t ranks) {
+    return {core.world.state.epoch,
+            core.world.state.seq,
+            {{{owner, live().number, live().generation}, ranks}}};
+  }
+  bool AsksFor(const input::ElasticAnswered& answer) { return !Do(answer).records.empty(); }
+};
+
+}  // namespace
+
+TEST_CASE("elastic: an attempt that runs alone is to have all that is free") {
+  Elastic story;
+  CHECK(RequestOf(story.core.world, story.owner).ranks == 1);
+  CHECK(story.Share() == std::vector<uint32_t>{2});
+  CHECK(story.live().resize.members.size() == 2);
+  CHECK_FALSE(story.Ask().has_value());  // A resize is under way.
+}
+
+TEST_CASE("elastic: an answer to another head, of other bounds or another generation is dropped") {
+  Elastic story;
+  input::ElasticAnswered old = story.AnswerOf(2);
+  --old.epoch;
+  CHECK_FALSE(story.AsksFor(old));
+  input::ElasticAnswered ahead = story.AnswerOf(2);
+  ahead.observed_through = story.core.world.state.seq + 1;
+  CHECK_FALSE(story.AsksFor(ahead));
+  CHECK_FALSE(story.AsksFor(story.AnswerOf(3)));
+  CHECK_FALSE(story.AsksFor(story.AnswerOf(0)));
+  input::ElasticAnswered other = story.AnswerOf(2);
+  ++other.sizes[0].attempt.generation;
+  CHECK_FALSE(story.AsksFor(other));
+  CHECK(story.AsksFor(story.AnswerOf(2)));
+  CHECK_FALSE(story.AsksFor(story.AnswerOf(2)));  // It came twice.
+}
+
+TEST_CASE("elastic: an attempt that does not save is asked less and less often") {
+  Elastic story;
+  Millis before = 0;
+  for (int i = 0; i < 3; ++i) {
+    const Millis begin = story.now;
+    while (story.Share().empty()) {
+      story.now += 1'000;
+      story.Sync();
+      REQUIRE(story.now < begin + 1'000'000);
+    }
+    REQUIRE(story.live().resize.is_pending());
+    CHECK(story.now - begin >= before);
+    before = story.now - begin + limits::kElasticInterval / 2;
+    // It keeps its size: the growth is given up.
+    while (story.live().resize.is_pending()) {
+      story.now += 1'000;
+      story.Sync();
+    }
+    CHECK(story.live().members.size() == 1);
+  }
+}
+
+TEST_CASE("elastic: nothing grows while somebody waits who could have that capacity") {
+  Elastic story;
+  story.Create(R"(,"resources":{"cpu":2},"priority":-1)");  // Fits beside no other.
+  CHECK(story.AsksFor(story.AnswerOf(2)));                  // It could not run anyway.
+  Elastic other;
+  const auto question = other.Ask();  // Before the plain trial is there.
+  other.Create(R"(,"resources":{"cpu":1})");
+  CHECK(other.core.world.index.ready.empty());  // It runs.
+  other.Do(AnswerElastic(*question));
+  CHECK_FALSE(other.live().resize.is_pending());  // No capacity any more.
+}
+
+TEST_CASE("elastic: after a loss it needs its minimum, whatever size it had") {
+  Elastic story;
+  REQUIRE(story.Share() == std::vector<uint32_t>{2});
+  const Fence fence = story.FenceOf(0);
+  story.Do(input::CommitCheckpoint{.node = story.node,
+                                   .fence = fence,
+                                   .manifest = "m",
+                                   .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
+                                   .bytes = 1});
+  Observed& observed = story.running.at(fence);
+  observed.phase = Observed::Phase::kExited;
+  observed.suspended = true;
+  observed.signal = 15;
+  observed.last_seq = 1;
+  story.Sync();
+  REQUIRE(story.live().members.size() == 2);
+  CHECK(story.core.world.index.elastic.contains(story.owner));
+  story.Do(input::RemoveNode{story.node, "gone"});
+  CHECK(FindRuns(story.core.world.state, story.owner)->live() == nullptr);
+  CHECK(RequestOf(story.core.world, story.owner).ranks == 1);
+  CHECK(story.core.world.index.elastic.empty());
+  World restarted;
+  restarted.state = story.core.world.state;
+  Reindex(restarted);
+  CHECK(RequestOf(restarted, story.owner) == RequestOf(story.core.world, story.owner));
+}
+
+TEST_CASE("elastic: bounds of a size are read, and mistakes in them are refused") {
+  Story story;
+  const auto refuse = [&](const std::string& resources) {
+    return MessageOf(
+        story
+            .Do(input::CreateExperiment{
+                .spec = R"({"experiment":"e","command":["x"],"resources":)" + resources + "}",
+                .request_key = resources,
+                .drawn_seed = 9,
+                .results_root = "/r"})
+            .verdict);
+  };
+  CHECK(refuse(R"({"ranks":[2,1]})").find("2 is more than 1") != std::string::npos);
+  CHECK(refuse(R"({"ranks":[1]})").find("a list of two") != std::string::npos);
+  CHECK(refuse(R"({"ranks":[0,2]})").find("between 1 and 1024") != std::string::npos);
+  CHECK(refuse(R"({"ranks":[1,2],"ranks_per_node":1})").find("fixed") != std::string::npos);
+  CHECK(refuse(R"({"ranks":[2,2]})").empty());  // A fixed size.
+}
