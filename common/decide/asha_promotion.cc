@@ -53,9 +53,11 @@ std::vector<const RungMembers*> FromTheTop(const SearchReview& review) {
   return rungs;
 }
 
+// Only paused trials are left. The best of them continues: at the end of the search unless another
+// one has trained to its end, and always where the search waits for a result.
 void EndIdle(const ExperimentSpec& spec, const SearchReview& review, ReviewVerdict& verdict) {
   for (const RungMembers* rung : FromTheTop(review)) {
-    if (review.has_completed) break;
+    if (review.has_completed && !review.search_waits) break;
     for (uint32_t number : PromotedOf(1, spec.mode, rung->members))
       for (const PausedTrial& trial : review.paused)
         if (trial.number == number && RungOf(review, trial) == rung)
@@ -124,7 +126,7 @@ ReviewVerdict PromotionScheduler::Review(const ExperimentSpec& spec,
       waiting.erase(number);
     }
   }
-  if (review.is_idle && verdict.resumed.empty() && verdict.stopped.empty())
+  if ((review.is_idle || review.search_waits) && verdict.resumed.empty() && verdict.stopped.empty())
     EndIdle(spec, review, verdict);
   return verdict;
 }

@@ -98,6 +98,9 @@ struct SearchReview {
   bool has_completed = false;       // A trial of the search was COMPLETED.
   bool others_come = false;         // The search may create more trials.
   bool others_wait = false;         // Or trials that are not paused wait for nodes.
+  // The driver has no more trials until one ends, and only paused ones are left: others_come and
+  // others_wait are false, and is_idle is, too.
+  bool search_waits = false;
   // Trials of a bounded search that nobody has paused wait for nodes, or are still to be created.
   bool others_queue = false;
   // Only for a scheduler that compares brackets.

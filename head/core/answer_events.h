@@ -1,4 +1,5 @@
-// The facts about the answers of algorithms and drivers. Part of events.h.
+// The facts about what people, drivers and algorithms decide about searches and trials. Part of
+// events.h.
 #pragma once
 
 #include <cstdint>

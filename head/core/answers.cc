@@ -126,10 +126,9 @@ bool DriverWaits(const World& world, ExperimentId id) {
          index.driver_record_seq <= world.state.experiments.at(id).answered_seq;
 }
 
-// The search may create more trials, whatever the scheduler does.
+// The search may create more trials.
 bool OthersCome(const World& world, ExperimentId id) {
-  return !world.state.experiments.at(id).search.over && !IsExhausted(world, id) &&
-         !DriverWaits(world, id);
+  return !world.state.experiments.at(id).search.over && !IsExhausted(world, id);
 }
 
 // Trials that nobody has paused wait for nodes, or are still to be created. A search without an end
@@ -201,12 +200,14 @@ void AddPaused(const Experiment& experiment, const std::set<uint32_t>& numbers,
 SearchReview ReviewFor(const World& world, ExperimentId id) {
   const Experiment& experiment = world.state.experiments.at(id);
   const ExperimentIndex& index = world.index.experiments.at(id);
-  const bool others_come = OthersCome(world, id);
+  const bool search_waits = OthersCome(world, id) && DriverWaits(world, id);
+  const bool others_come = OthersCome(world, id) && !search_waits;
   const bool others_wait = others_come || index.pending.size() != index.paused.size();
-  SearchReview review{.is_idle = index.live.empty() && !others_wait,
+  SearchReview review{.is_idle = index.live.empty() && !others_wait && !search_waits,
                       .has_completed = index.completed > 0,
                       .others_come = others_come,
                       .others_wait = others_wait,
+                      .search_waits = search_waits,
                       .others_queue = OthersQueue(world, id),
                       .seed = experiment.seed,
                       .draw = Draw};

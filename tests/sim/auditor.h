@@ -391,6 +391,7 @@ class Auditor {
   static bool IsInTop(const ExperimentBook& experiment, uint32_t number);
   static bool IsInTop(const ExperimentBook& experiment, uint32_t number, std::optional<bool> gate);
   static bool HasNoCheckpoint(const OwnerBook& runs);
+  static bool SearchMayWait(const ExperimentBook& experiment);
   static bool IsIdle(const ExperimentBook& experiment);
   void NoteMember(const event::RungRecorded& e, ExperimentBook& experiment, TrialBook& trial);
   void CheckWaiting(TrialId id);

@@ -140,6 +140,14 @@ bool Auditor::IsIdle(const ExperimentBook& experiment) {
          experiment.trials.size() == experiment.spec.trials_total;
 }
 
+// Its driver creates the trials, and none runs or waits for nodes: it may be waiting for a result.
+bool Auditor::SearchMayWait(const ExperimentBook& experiment) {
+  if (!experiment.spec.searches) return false;
+  for (const TrialBook& trial : experiment.trials)
+    if (trial.runs.live || (!trial.runs.over && !trial.held)) return false;
+  return true;
+}
+
 void Auditor::NoteMember(const event::RungRecorded& e, ExperimentBook& experiment,
                          TrialBook& trial) {
   Must(trial.rungs.rbegin()->first == e.milestone, "a trial goes up from rung to rung");
@@ -169,10 +177,11 @@ void Auditor::CheckPromotion(TrialId id) {
   const TrialBook& trial = TrialOf(id);
   Must(trial.held && trial.runs.paused, "only a trial that the scheduler paused is promoted, once");
   if (IsInTop(experiment, id.number) || HasNoCheckpoint(trial.runs)) return;
-  Must(IsIdle(experiment), "only a trial in the top of its rung is promoted");
+  const bool waits = SearchMayWait(experiment);
+  Must(waits || IsIdle(experiment), "only a trial in the top of its rung is promoted");
   const auto& [milestone, value] = *trial.rungs.rbegin();
   for (const TrialBook& other : experiment.trials) {
-    Must(!other.runs.over || other.end != TrialEnd::kCompleted,
+    Must(waits || !other.runs.over || other.end != TrialEnd::kCompleted,
          "once a trial was trained to its end, no other needs to be");
     Must(!other.held || other.runs.over || std::isnan(other.rungs.rbegin()->second) ||
              other.rungs.rbegin()->first <= milestone,
@@ -184,13 +193,15 @@ void Auditor::CheckPromotion(TrialId id) {
 // decided by the stopping variant where it has just been recorded.
 void Auditor::CheckUnpromoted(const event::Answered& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  const bool is_idle = IsIdle(experiment);
+  const bool is_idle = IsIdle(experiment), waits = SearchMayWait(experiment);
   for (const StoppedTrial& stopped : e.stopped) {
     TrialBook& trial = TrialOf({e.experiment, stopped.number});
     if (!trial.held) continue;
     trial.held = false;
     if (stopped.cause != StopCause::kEarly) continue;  // It met a rule before it had ended.
-    Must(is_idle || HasNoCheckpoint(trial.runs), "a paused trial is kept until the search ends");
+    const bool is_unpromotable = waits && std::isnan(trial.rungs.rbegin()->second);
+    Must(is_idle || is_unpromotable || HasNoCheckpoint(trial.runs),
+         "a paused trial is kept until the search ends");
     trial.may_stop = true;
   }
 }

@@ -62,8 +62,7 @@ TEST_CASE("asha promotion: a row is recorded at the highest rung that it reached
 }
 
 TEST_CASE("asha promotion: a time that is no number reaches no rung") {
-  const ScheduledTrial trial{.limits = {.milestones = {1, 3, 9}}};
-  CHECK(NewestMilestone(trial, NAN) == std::nullopt);
+  CHECK(MilestoneOf(NAN, {}) == std::nullopt);
   CHECK(AshaMilestone({1, 3, 9}, NAN, {}) == std::nullopt);
 }
 
