@@ -86,7 +86,7 @@ class FilesTest(unittest.TestCase):
         for line, column in (("num_samples: many", 14), ("num_samples: 1.5", 14), ("stop: 3", 7),
                              ("max_concurrent: -1", 17), ("resources: {cpu: lots}", 18),
                              ("space: [1, 2]", 8), ("space: {lr: {uniform: [1]}}", 13),
-                             ("mode: best", 7), ("metric: [a]", 9), ("seed: -4", 7),
+                             ("mode: best", 7), ("metric: {a: 1}", 9), ("seed: -4", 7),
                              ("time_budget: soon", 14), ("env: {A: [1]}", 10),
                              ("scheduler: {asha: {max_t: no}}", 27), ("search: magic", 9)):
             self.refuse(f"experiment: e\ncommand: [x]\nmetric: m\n{line}\n"

@@ -104,7 +104,8 @@ class AsyncHyperBandScheduler(TrialScheduler):
 
     max_t and grace_period are in units of time_attr. At the rungs grace_period, grace_period *
     reduction_factor, ... the worst of the trials that reached the rung are stopped.
-    stop_last_trials: end a trial that reaches max_t. Raises ValueError for invalid arguments.
+    stop_last_trials: end a trial that reaches max_t. rank_check: raise the first rung while it
+    ranks trials otherwise than the next one. Raises ValueError for invalid arguments.
     """
 
     needs_metric = True
@@ -119,6 +120,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
         reduction_factor: float = 4,
         brackets: int = 1,
         stop_last_trials: bool = True,
+        rank_check: bool = False,
     ) -> None:
         check_min_or_max(mode)
         for name, value in (
@@ -128,18 +130,16 @@ class AsyncHyperBandScheduler(TrialScheduler):
             ("brackets", brackets),
         ):
             number(name, value)
-        if max_t <= 0:
-            raise ValueError("max_t must be above 0")
-        if grace_period <= 0:
-            raise ValueError("grace_period must be above 0")
+        for name, value in (("max_t", max_t), ("grace_period", grace_period)):
+            if value <= 0:
+                raise ValueError(f"{name} must be above 0")
         if max_t < grace_period:
             raise ValueError("max_t must not be below grace_period")
         if reduction_factor <= 1:
             raise ValueError("reduction_factor must be above 1")
         if brackets < 1 or brackets > 64 or brackets != int(brackets):
             raise ValueError("brackets must be a whole number between 1 and 64")
-        self.metric = metric
-        self.mode = mode
+        self.metric, self.mode = metric, mode
         self._arguments = {
             "time_attr": time_attr,
             "max_t": max_t,
@@ -147,6 +147,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
             "reduction_factor": reduction_factor,
             "brackets": int(brackets),
             "stop_last_trials": bool(stop_last_trials),
+            **({"rank_check": True} if rank_check else {}),
         }
 
     def to_spec(self) -> dict[str, Any]:
@@ -184,8 +185,7 @@ class HyperBandScheduler(TrialScheduler):
             raise ValueError("max_t must be at least 1")
         if number("reduction_factor", reduction_factor) < 1.1:
             raise ValueError("reduction_factor must be at least 1.1")
-        self.metric = metric
-        self.mode = mode
+        self.metric, self.mode = metric, mode
         self._arguments = {
             "time_attr": time_attr,
             "max_t": max_t,
