@@ -7,7 +7,7 @@ namespace rt {
 namespace {
 
 constexpr double kNearWeight = 0.2, kNearBatch = 0.1;  // Within a tenth of the local batch.
-constexpr double kUnknownWork_s = 600;
+constexpr double kUnknownTime_s = 600;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void ClassMemory::LearnEnd(double total) {
 double ClassMemory::ExpectedTotal(double progress, double rate) const {
   const double expected =
       ended > 0 ? std::exp(log_totals / ended)
-                : std::max(2 * std::max(most_progress, progress), progress + kUnknownWork_s * rate);
+                : std::max(2 * std::max(most_progress, progress), progress + kUnknownTime_s * rate);
   return expected > progress ? expected : 1.2 * progress;
 }
 

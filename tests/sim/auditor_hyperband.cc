@@ -86,7 +86,8 @@ void Auditor::CheckHalvings(const event::Answered& e) {
 
 void Auditor::CheckHalving(const ExperimentBook& experiment, uint32_t bracket,
                            const std::set<uint32_t>& stopped, const std::set<uint32_t>& resumed) {
-  Must(IsFull(experiment, bracket), "a bracket that may become full waits");
+  Must(IsFull(experiment, bracket) || SearchMayWait(experiment),
+       "a bracket that may become full waits");
   std::vector<double> kept, ended;  // Costs.
   for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
     const TrialBook& trial = experiment.trials[number];

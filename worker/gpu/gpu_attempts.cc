@@ -61,8 +61,9 @@ std::vector<Fence> GpuAttempts::NoteFault(const std::vector<std::string>& uuids,
                                           const std::string& why) {
   std::vector<Fence> struck;
   for (auto& [fence, held] : held_) {
+    const GpuHolder& holder = held.holder;
     const bool is_there = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {
-      return Holds(held.holder, uuid);
+      return Holds(holder, uuid);
     });
     if (!is_there || held.given_back) continue;
     if (held.fault.empty()) held.fault = why;
