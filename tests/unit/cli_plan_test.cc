@@ -33,8 +33,9 @@ TEST_CASE("plan: rungs say how many trials would reach them") {
   CHECK(Has(text, "trials        81 (3 grid points, num_samples 27)"));
   CHECK(Has(text, "side by side  2 (a: 2, b: 0)"));
   CHECK(Has(text, "search        basic: points 0, constant_grid_search false\n"));
-  CHECK(Has(text, "scheduler     asha: time_attr training_iteration, max_t 81, grace_period 1, "
-                  "reduction_factor 3, brackets 1, stop_last_trials true, rank_check false\n"));
+  CHECK(Has(text,
+            "scheduler     asha: time_attr training_iteration, max_t 81, grace_period 1, "
+            "reduction_factor 3, brackets 1, stop_last_trials true, rank_check false\n"));
   CHECK(Has(text, "nothing was started"));
   CHECK(Has(RenderPlan(PlanExperiment(spec, Json())),
             "no cluster selected, so placement is unknown"));

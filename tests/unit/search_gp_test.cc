@@ -206,8 +206,7 @@ TEST_CASE("chance: the logarithm and its slope hold far in the tail") {
     const double exact = std::log(0.5 * std::erfc(-z / std::sqrt(2.0)));
     CHECK(ChanceAt(z).logarithm == Approx(exact).epsilon(1e-4));
     const double step = 1e-4;
-    const double slope =
-        (ChanceAt(z + step).logarithm - ChanceAt(z - step).logarithm) / (2 * step);
+    const double slope = (ChanceAt(z + step).logarithm - ChanceAt(z - step).logarithm) / (2 * step);
     if (std::abs(z + 6) > 0.01) CHECK(ChanceAt(z).slope == Approx(slope).epsilon(1e-3));
   }
 }

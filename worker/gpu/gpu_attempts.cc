@@ -62,9 +62,8 @@ std::vector<Fence> GpuAttempts::NoteFault(const std::vector<std::string>& uuids,
   std::vector<Fence> struck;
   for (auto& [fence, held] : held_) {
     const GpuHolder& holder = held.holder;
-    const bool is_there = std::any_of(uuids.begin(), uuids.end(), [&](const std::string& uuid) {
-      return Holds(holder, uuid);
-    });
+    const bool is_there = std::any_of(uuids.begin(), uuids.end(),
+                                      [&](const std::string& uuid) { return Holds(holder, uuid); });
     if (!is_there || held.given_back) continue;
     if (held.fault.empty()) held.fault = why;
     struck.push_back(fence);
