@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/base/strings.h"
+
 namespace rt {
 namespace {
 
@@ -66,23 +68,37 @@ class PbtReplayScheduler final : public Scheduler {
   }
   bool reviews_trials() const override { return true; }
   bool clones_trials() const override { return true; }
+  // It saves and ends, so that the next configuration continues from this very row.
+  TrialVerdict AtMilestone(const ExperimentSpec&, const RungValues& rung, double) const override {
+    if (!rung.may_save) return {};
+    return {TrialVerdict::Action::kPause,
+            "at " + FormatDouble(rung.milestone) + ", for its next configuration"};
+  }
   ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override {
-    if (!review.recorded) return {};
-    for (const PopulationMember& member : review.population) {
-      if (member.number != *review.recorded || member.checkpoint == 0) continue;
-      const Json* config = nullptr;  // At that milestone; the score is the time of the row.
-      for (const Json& change : spec.scheduler.options.Find(kPolicy)->array())
-        if (change.GetDouble("time") <= member.score) config = change.Find("config");
-      const absl::StatusOr<Json> now = Json::Parse(*member.params);
-      if (config == nullptr || !now.ok()) continue;
-      Json params = *now;
-      for (const auto& [name, value] : config->object()) params.Set(name, value);
-      return {.clones = {{.trial = member.number,
-                          .from = member.number,
-                          .checkpoint = member.checkpoint,
-                          .params = std::move(params)}}};
+    ReviewVerdict verdict;
+    for (const PausedTrial& trial : review.paused) {
+      if (trial.is_live) continue;
+      verdict.resumed.push_back(trial.number);
+      for (const PopulationMember& member : review.population)
+        if (member.number == trial.number) Change(spec, member, verdict);
     }
-    return {};
+    return verdict;
+  }
+
+ private:
+  static void Change(const ExperimentSpec& spec, const PopulationMember& trial,
+                     ReviewVerdict& verdict) {
+    const Json* config = nullptr;  // At that milestone; the score is the time of the row.
+    for (const Json& change : spec.scheduler.options.Find(kPolicy)->array())
+      if (change.GetDouble("time") <= trial.score) config = change.Find("config");
+    const absl::StatusOr<Json> now = Json::Parse(*trial.params);
+    if (trial.checkpoint == 0 || config == nullptr || !now.ok()) return;
+    Json params = *now;
+    for (const auto& [name, value] : config->object()) params.Set(name, value);
+    verdict.clones.push_back({.trial = trial.number,
+                              .from = trial.number,
+                              .checkpoint = trial.checkpoint,
+                              .params = std::move(params)});
   }
 };
 

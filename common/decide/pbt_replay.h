@@ -2,7 +2,8 @@
 // changes. The trial is cloned from itself: it takes its own newest checkpoint, with the next
 // configuration, which is what Ray's PopulationBasedTrainingReplay does by pausing it. Pure.
 //
-// A change waits for a checkpoint of the trial in the store: report one with the row of that time.
+// The trial is paused at each of these times, which takes checkpoints: one without any keeps its
+// configuration.
 #pragma once
 
 #include "common/decide/scheduler.h"

@@ -152,9 +152,12 @@ TEST_CASE("pbt replay: a trial takes the recorded configurations at their times"
   CHECK(at(4, {2}) == std::nullopt);
   CHECK(at(9, {}) == 5.0);  // What was passed over is of no effect.
   const std::string params = R"({"lr":1,"seed":4})";
-  SearchReview review{.recorded = 0};
+  SearchReview review{.paused = {{.number = 0, .milestone = 5, .is_live = true}}};
   review.population.push_back({0, 5, 2, 3, &params});
+  CHECK(replay.Review(*spec, review).resumed.empty());  // It has not ended yet.
+  review.paused[0].is_live = false;
   const ReviewVerdict verdict = replay.Review(*spec, review);
+  CHECK(verdict.resumed == std::vector<uint32_t>{0});
   REQUIRE(verdict.clones.size() == 1);
   CHECK(verdict.clones[0].from == 0);
   CHECK(verdict.clones[0].params.Dump() == R"({"lr":3,"seed":4})");
