@@ -4,10 +4,13 @@ different moments."""
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import runpy
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -67,8 +70,6 @@ def test_the_example_trains_on_generated_data(tmp_path: Path) -> None:
     path = str(ROOT / "examples/elastic/digits_elastic.py")
 
     def run(_rank: int) -> Any:
-        import sys
-
         sys.argv = [path, "--data", "generated", "--epochs", "3", "--accumulate"]
         runpy.run_path(path, run_name="__main__")
         return adl.metrics()
@@ -111,20 +112,42 @@ def test_the_sampler_gives_each_sample_to_one_rank(tmp_path: Path) -> None:
     assert len(alone[0]) == SAMPLES - 50
 
 
-def test_workers_of_a_loader_follow_a_new_batch_size(tmp_path: Path) -> None:
-    def run(_rank: int) -> Any:
-        adl.init_process_group("gloo")
-        loader = adl.AdaptiveDataLoader(Points(), batch_size=16, shuffle=True, num_workers=1)
-        loader.autoscale_batch_size(64)
-        sizes, taken = [], []
-        for inputs, _, indices in loader:
-            sizes.append(len(inputs))
-            taken += indices.tolist()
-            if len(sizes) == 3:
-                _job.current().decision = _job.Plan(40, 0)
-        return [sizes, sorted(taken)]
+# In a process of its own: workers of a loader that are forked from a fork of pytest end before they
+# begin, after the tests of rt.data.
+WORKERS = """
+import json
+import rt.elastic.torch as adl
+from rt.elastic.torch import _job
+from test_elastic_torch import Points
 
-    sizes, taken = run_ranks(1, run, tmp_path)[0]
+adl.init_process_group("gloo")
+loader = adl.AdaptiveDataLoader(Points(), batch_size=16, shuffle=True, num_workers=1)
+loader.autoscale_batch_size(64)
+sizes, taken = [], []
+for inputs, _, indices in loader:
+    sizes.append(len(inputs))
+    taken += indices.tolist()
+    if len(sizes) == 3:
+        _job.current().decision = _job.Plan(40, 0)
+print("FOUND", json.dumps([sizes, sorted(taken)]))
+"""
+
+
+def test_workers_of_a_loader_follow_a_new_batch_size(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(WORKERS)
+    path = os.pathsep.join([str(ROOT / "python"), str(ROOT / "tests/python")])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    sizes, taken = json.loads(done.stdout.split("FOUND ")[1])
     assert sizes == [16, 16, 16, 40, 40, 40, 35]
     assert taken == list(range(SAMPLES))
 
