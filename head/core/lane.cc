@@ -188,6 +188,7 @@ std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
       if (!place.is_known) job.spec = core.world.index.experiments.at(id).spec;
       place.is_known = place.is_under_way = true;
       place.questions = std::move(questions);
+      place.asked_through = core.world.state.seq;
       jobs.push_back(std::move(job));
       continue;
     }
@@ -225,7 +226,9 @@ std::vector<input::LaneAnswered> LaneDesk::Overdue(const Core& core, Millis now)
     input::LaneAnswered answer{.experiment = id,
                                .epoch = core.world.state.epoch,
                                .from = static_cast<uint32_t>(experiment.trials.size()),
-                               .observed_through = core.world.state.seq};
+                               .observed_through = place.questions.empty()
+                                                       ? core.world.state.seq
+                                                       : place.asked_through};
     const GiveUp at_once = [] { return true; };
     for (const ExploreQuestion& question : place.questions)
       answer.explored.push_back({question.trial, question.from, question.comparisons, question.base,
