@@ -223,12 +223,11 @@ std::vector<input::LaneAnswered> LaneDesk::Overdue(const Core& core, Millis now)
       continue;
     const Experiment& experiment = core.world.state.experiments.at(id);
     const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
-    input::LaneAnswered answer{.experiment = id,
-                               .epoch = core.world.state.epoch,
-                               .from = static_cast<uint32_t>(experiment.trials.size()),
-                               .observed_through = place.questions.empty()
-                                                       ? core.world.state.seq
-                                                       : place.asked_through};
+    input::LaneAnswered answer{
+        .experiment = id,
+        .epoch = core.world.state.epoch,
+        .from = static_cast<uint32_t>(experiment.trials.size()),
+        .observed_through = place.questions.empty() ? core.world.state.seq : place.asked_through};
     const GiveUp at_once = [] { return true; };
     for (const ExploreQuestion& question : place.questions)
       answer.explored.push_back({question.trial, question.from, question.comparisons, question.base,

@@ -84,7 +84,7 @@ class LaneDesk {
     bool is_under_way = false;
     Millis waited = 0;
     std::map<uint32_t, size_t> asked;        // By trial: comparisons that were looked at.
-    uint64_t asked_through = 0;  // The record up to which `questions` were read.
+    uint64_t asked_through = 0;              // The record up to which `questions` were read.
     std::vector<ExploreQuestion> questions;  // Of the job that is under way.
   };
   // The trials that have been compared since the last look, and are to be cloned.
