@@ -15,10 +15,10 @@ namespace {
 
 using Grade = Finding::Grade;
 
-constexpr Millis kProbeMax = 120'000;  // It takes seconds; a gpu that hangs takes for ever.
+constexpr Millis kProbeMax = 120'000;  // A probe takes seconds; a gpu that hangs never answers.
 constexpr char kClear[] = "rt node undrain NODE --gpu INDEX ends a quarantine once it is well";
 
-// What a program of ours printed as JSON; it may have failed besides.
+// Returns the JSON that one of rt's programs printed, also when the program failed.
 absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::string>& flags) {
   RT_ASSIGN_OR_RETURN(const std::string binaries, BinaryDirectory());
   const std::string path = binaries + "/" + name;

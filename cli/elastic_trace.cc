@@ -63,15 +63,15 @@ absl::StatusOr<ElasticTrace> ReadElasticTrace(const std::string& path) {
   std::map<std::string, ApplicationTexts> texts;
   for (const ReplaySubmission& one : trace.workload) {
     if (one.application.find('/') != std::string::npos || one.application.empty())
-      return Invalid(path + ": '" + Excerpt(one.application) + "' is no name of an application");
+      return Invalid(path + ": '" + Excerpt(one.application) + "' is not the name of an application");
     texts[one.application].name = one.application;
   }
   RT_RETURN_IF_ERROR(ReadBounds(folder / "applications.csv", texts));
   for (auto& [name, one] : texts) {
     if (const absl::Status read = ReadTables(folder / "traces" / name, one); !read.ok())
       return WithHint(Annotate(read, "the measurements of " + name),
-                      "each application of a trace has a folder traces/NAME beside the folder of "
-                      "the trace");
+                      "put the measurements of each application into traces/NAME, next to the "
+                      "folder of the trace");
     RT_ASSIGN_OR_RETURN(MeasuredApplication application, MeasuredApplication::Parse(one));
     trace.applications.emplace(name, std::move(application));
   }

@@ -62,7 +62,7 @@ absl::StatusOr<Json> OptimizerBridge::Tell(const Json& request) {
       return Invalid("value must be a finite number");
     result = {Kind::kValue, value->AsDouble()};
   }
-  // Of several objectives, and of the values that constraints are about.
+  // A search with several objectives, or with constraints, is told one value for each of them.
   if (const Json* values = request.Find("values"); values != nullptr) {
     if (!values->is_array() || values->array().empty())
       return Invalid("values must be a list of numbers");

@@ -12,7 +12,7 @@ namespace rt {
 // [{"name","kind","lower","upper","q","values","if"}], in the order of their names. `kind` is a
 // distribution's name or "constant"; `lower` and `upper` are mean and deviation of a normal one;
 // `values`: of choice and grid; a constant has one. `if`: what other parameters must be, in words.
-// What does not apply is null.
+// A field that does not apply is null.
 Json PlanSpace(const Space& space);
 // Of the plan's "space" and "notes": a table, and a line per note; empty without them.
 std::string TextOfSpace(const Json& plan);

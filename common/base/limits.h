@@ -18,8 +18,8 @@ inline constexpr size_t kBatchInputsMax = 512;
 inline constexpr size_t kBatchesInFlightMax = 4;
 // One wire message on the control services.
 inline constexpr size_t kMessageBytesMax = 4u << 20;
-// What a model of a population's progress is given: the newest intervals of its trials. A fit takes
-// about 40 ms with this many.
+// Intervals of trials that a model of a population's progress is fitted to, the newest ones. A fit
+// takes about 40 ms with this many.
 inline constexpr size_t kExploreSamplesMax = 128;
 // A stop expression is looked at for every row; people write a handful of comparisons.
 inline constexpr size_t kStopExpressionBytesMax = 4'096;
@@ -238,7 +238,7 @@ inline constexpr Millis kGpuFreeWait = 5'000;
 inline constexpr Bytes kGpuFreeSlack = Bytes{64} << 20;
 // An attempt whose gpu has failed has so long to end by itself.
 inline constexpr Millis kGpuFaultGrace = 10'000;
-// Processes of one gpu that are listed: more than contexts fit beside each other.
+// Processes listed for one gpu. A gpu has memory for fewer contexts than this.
 inline constexpr size_t kGpuProcessesMax = 64;
 
 // Snapshot of the state after this many events.

@@ -40,7 +40,8 @@ class RungScheduler : public Scheduler {
   bool compares_rungs(const ExperimentSpec& spec) const override;
 
  protected:
-  // Whether the rung says nothing of the next one (rank_check.h), so that trials pass it.
+  // Whether the ranks at the rung do not predict those at the next one (rank_check.h). Trials are
+  // then promoted from the rung without a comparison.
   static bool IsMisleading(const ExperimentSpec& spec, const SearchReview& review, uint32_t bracket,
                            double milestone);
   // The milestone at which a row at time `t` is recorded.

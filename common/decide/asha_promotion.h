@@ -13,7 +13,7 @@ namespace rt {
 
 const Scheduler& AshaPromotion();
 
-// What the promotion variant and PASHA (pasha.h) have in common.
+// The base of asha_promotion and PASHA (pasha.h): trials are paused at rungs, and promoted.
 class PromotionScheduler : public RungScheduler {
  public:
   TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
