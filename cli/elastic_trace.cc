@@ -63,7 +63,7 @@ absl::StatusOr<ElasticTrace> ReadElasticTrace(const std::string& path) {
   std::map<std::string, ApplicationTexts> texts;
   for (const ReplaySubmission& one : trace.workload) {
     if (one.application.find('/') != std::string::npos || one.application.empty())
-      return Invalid(path + ": '" + Excerpt(one.application) + "' is not the name of an application");
+      return Invalid(path + ": an application cannot be called '" + Excerpt(one.application) + "'");
     texts[one.application].name = one.application;
   }
   RT_RETURN_IF_ERROR(ReadBounds(folder / "applications.csv", texts));

@@ -254,8 +254,20 @@ class MedianStoppingRule(TrialScheduler):
         return {"median_stopping": dict(self._arguments)}
 
 
+class _PopulationScheduler(TrialScheduler):
+    """Changes the configurations of its trials, and adds parameters that the space lacks to it."""
+
+    needs_metric = True
+    changes_params = True
+    mutations: dict[str, Any]  # Values in order, or a domain, by parameter.
+
+    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """The space, with the mutated parameters that it lacks."""
+        return space_with(space, self.mutations)
+
+
 @suggests_arguments
-class PopulationBasedTraining(TrialScheduler):
+class PopulationBasedTraining(_PopulationScheduler):
     """Population based training (Jaderberg et al. 2017) in the head, with Ray's arguments.
 
     Once in each perturbation_interval (in units of time_attr), a trial in the lowest quantile takes
@@ -267,9 +279,6 @@ class PopulationBasedTraining(TrialScheduler):
     synch: trials wait for each other at their milestones and are compared together. Raises
     ValueError for invalid arguments and for custom_explore_fn.
     """
-
-    needs_metric = True
-    changes_params = True
 
     def __init__(
         self,
@@ -326,13 +335,9 @@ class PopulationBasedTraining(TrialScheduler):
         """{"pbt": {...}}."""
         return {"pbt": self._arguments}
 
-    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        """The space, with the mutated parameters that it lacks."""
-        return space_with(space, self.mutations)
-
 
 @suggests_arguments
-class PB2(TrialScheduler):
+class PB2(_PopulationScheduler):
     """Population based bandits (Parker-Holder et al. 2020) in the head, with Ray's arguments.
 
     As PopulationBasedTraining, but a model of the population's progress chooses the new
@@ -340,9 +345,6 @@ class PB2(TrialScheduler):
     {"lr": [1e-4, 1e-1]}; parameters that the search space lacks are drawn from them. Raises
     ValueError for invalid arguments, custom_explore_fn and synch.
     """
-
-    needs_metric = True
-    changes_params = True
 
     def __init__(
         self,
@@ -377,10 +379,6 @@ class PB2(TrialScheduler):
     def to_spec(self) -> dict[str, Any]:
         """{"pb2": {...}}."""
         return {"pb2": self._arguments}
-
-    def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        """The space, with the explored parameters that it lacks."""
-        return space_with(space, self.mutations)
 
 
 @suggests_arguments
