@@ -97,20 +97,22 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   return argv;
 }
 
-constexpr char kMutations[] = "hyperparam_mutations";
+constexpr const char* kMutations[] = {"hyperparam_mutations", "hyperparam_bounds"};
 
 // A trial begins with the parameters of the space, so that the others would be mutated for nobody.
 absl::Status CheckMutated(const ExperimentSpec& spec) {
-  const Json* mutations = spec.scheduler.options.Find(kMutations);
   const bool is_drawn_here = !spec.driver.searches && !spec.space.skeleton.object().empty();
-  if (mutations == nullptr || !is_drawn_here) return absl::OkStatus();
-  for (const auto& [name, mutation] : mutations->object()) {
-    if (spec.space.skeleton.Find(name) != nullptr) continue;
-    std::vector<std::string> known;
-    for (const auto& [parameter, value] : spec.space.skeleton.object()) known.push_back(parameter);
-    return SpecError("scheduler/" + spec.scheduler.name + "/" + kMutations + "/" + name,
-                     "the space has no parameter '" + EscapeControl(name) + "'",
-                     DidYouMean(name, known));
+  if (!is_drawn_here) return absl::OkStatus();
+  std::vector<std::string> known;
+  for (const auto& [parameter, value] : spec.space.skeleton.object()) known.push_back(parameter);
+  for (const char* option : kMutations) {
+    const Json* mutations = spec.scheduler.options.Find(option);
+    if (mutations == nullptr) continue;
+    for (const auto& [name, mutation] : mutations->object())
+      if (spec.space.skeleton.Find(name) == nullptr)
+        return SpecError("scheduler/" + spec.scheduler.name + "/" + option + "/" + name,
+                         "the space has no parameter '" + EscapeControl(name) + "'",
+                         DidYouMean(name, known));
   }
   return absl::OkStatus();
 }

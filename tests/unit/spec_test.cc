@@ -89,6 +89,9 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},
         "scheduler":{"pbt":{"hyperparam_mutations":{"rl":[1,2]}}}})",
         "scheduler/pbt/hyperparam_mutations/rl", "no parameter 'rl'", "did you mean 'lr'?");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},
+        "scheduler":{"pb2":{"hyperparam_bounds":{"rl":[1,2]}}}})",
+        "scheduler/pb2/hyperparam_bounds/rl", "no parameter 'rl'", "did you mean 'lr'?");
   check(R"({"experiment":"e","command":["x"],"scheduler":"ahsa"})", "scheduler",
         "unknown scheduler 'ahsa'",
         "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
