@@ -43,6 +43,20 @@ Range RangeOf(const std::vector<Values>& points) {
   return range;
 }
 
+// Gives the trials places from `first` on, the least key first; equal keys share one. Returns the
+// last place.
+template <typename Key>
+double PlaceEqually(std::vector<FinishedTrial*>& trials, double first, const Key& key) {
+  std::stable_sort(trials.begin(), trials.end(),
+                   [&](const FinishedTrial* a, const FinishedTrial* b) { return key(*a) < key(*b); });
+  double place = first;
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (i > 0 && key(*trials[i]) != key(*trials[i - 1])) ++place;
+    trials[i]->value = place;
+  }
+  return place;
+}
+
 }  // namespace
 
 Outcomes::Outcomes(const ExperimentSpec& spec) : constraints_(spec.constraints) {
@@ -71,31 +85,26 @@ bool Outcomes::Observe(const std::vector<double>& outcome, FinishedTrial& trial)
 }
 
 void Outcomes::Order(std::vector<FinishedTrial>& trials) const {
-  std::vector<size_t> kept, broken;
-  std::vector<Values> points;
-  for (size_t i = 0; i < trials.size(); ++i) {
-    if (trials[i].values.empty()) continue;
-    if (trials[i].violation > 0) {
-      broken.push_back(i);
-    } else {
-      kept.push_back(i);
-      points.push_back(trials[i].values);
+  std::vector<FinishedTrial*> kept, broken;
+  for (FinishedTrial& trial : trials)
+    if (!trial.values.empty()) (trial.violation > 0 ? broken : kept).push_back(&trial);
+  // By number, because trials come in the order in which this process saw them end.
+  std::sort(kept.begin(), kept.end(), [](const FinishedTrial* a, const FinishedTrial* b) {
+    return a->number < b->number;
+  });
+  double last = 0;
+  if (signs_.size() == 1) {
+    last = PlaceEqually(kept, 0, [](const FinishedTrial& trial) { return trial.values[0]; });
+  } else {
+    std::vector<Values> points;
+    for (const FinishedTrial* trial : kept) points.push_back(trial->values);
+    const std::vector<double> places = PlacesOf(points, kTogether, kRanked);
+    for (size_t i = 0; i < kept.size(); ++i) {
+      kept[i]->value = places[i];
+      last = std::max(last, places[i]);
     }
   }
-  const std::vector<double> places = PlacesOf(points, signs_.size() == 1 ? 1 : kTogether, kRanked);
-  double last = 0;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    trials[kept[i]].value = places[i];
-    last = std::max(last, places[i]);
-  }
-  std::sort(broken.begin(), broken.end(), [&](size_t a, size_t b) {
-    return trials[a].violation != trials[b].violation ? trials[a].violation < trials[b].violation
-                                                      : trials[a].number < trials[b].number;
-  });
-  for (size_t i = 0; i < broken.size(); ++i) {
-    const bool is_equal = i > 0 && trials[broken[i]].violation == trials[broken[i - 1]].violation;
-    trials[broken[i]].value = is_equal ? last : ++last;
-  }
+  PlaceEqually(broken, last + 1, [](const FinishedTrial& trial) { return trial.violation; });
 }
 
 std::vector<double> CombinedValues(const std::vector<const FinishedTrial*>& trials, uint64_t seed,

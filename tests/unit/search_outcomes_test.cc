@@ -57,6 +57,32 @@ TEST_CASE("pareto: fronts") {
   CHECK(PlacesOf(line, 2, 100) == std::vector<double>{0, 2, 1, 1, 0});
 }
 
+TEST_CASE("outcomes: how trials are ordered does not depend on the order in which they ended") {
+  for (const char* metrics : {R"(,"metric":"a","mode":"min")",
+                              R"(,"metric":["a","b"],"mode":["min","min"])"}) {
+    const Outcomes outcomes(OutcomeSpecOf(std::string(metrics) + R"(,"constraints":{"c":{"<=":1}})"));
+    const bool is_one = std::string(metrics).find('[') == std::string::npos;
+    std::vector<FinishedTrial> trials;
+    for (uint64_t number = 0; number < 60; ++number) {
+      FinishedTrial trial;
+      trial.number = number;
+      std::vector<double> outcome = {static_cast<double>(number % 7)};
+      if (!is_one) outcome.push_back(static_cast<double>(number % 5));
+      outcome.push_back(number % 3 == 0 ? 2 : 0);
+      REQUIRE(outcomes.Observe(outcome, trial));
+      trials.push_back(trial);
+    }
+    std::vector<FinishedTrial> backwards(trials.rbegin(), trials.rend());
+    outcomes.Order(trials);
+    outcomes.Order(backwards);
+    for (size_t i = 0; i < trials.size(); ++i) {
+      CAPTURE(i, metrics);
+      CHECK(trials[i].value == backwards[trials.size() - 1 - i].value);
+    }
+    if (is_one) CHECK(trials[1].value == trials[8].value);
+  }
+}
+
 TEST_CASE("pareto: the hypervolume is that of the union of the boxes") {
   CHECK(Hypervolume({{0.5, 0.5}}, {1, 1}) == Approx(0.25));
   CHECK(Hypervolume({{0.5, 0.5}, {0.25, 0.75}}, {1, 1}) == Approx(0.25 + 0.0625));
