@@ -43,18 +43,18 @@ ExitCode PrintFront(const Invocation& invocation, const Json& experiment,
   if (invocation.output == Output::kQuiet)
     for (const Json& trial : front.Front()) std::puts(trial.GetString("id").c_str());
   if (invocation.output == Output::kTable) std::fputs(front.Render().c_str(), stdout);
+  const std::optional<double> volume = front.Hypervolume();
   if (invocation.output == Output::kJson)
     PrintJson(Json::MakeObject({{"experiment_id", id},
                                 {"objectives", *experiment.Find("objectives")},
                                 {"front", Json(front.Front())},
-                                {"hypervolume", front.Hypervolume()},
+                                {"hypervolume", volume ? Json(*volume) : Json()},
                                 {"reference", front.Worst()}}));
   return kExitOk;
 }
 
 // Its fields, what early stopping did at each rung, and the best trials.
 absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
-  RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
   Json fields = experiment;
   for (const char* key : {"spec", "rungs", "best", "population"}) fields.Erase(key);
   if (const Json* warnings = fields.Find("warnings"); warnings && warnings->array().empty())
@@ -70,9 +70,11 @@ absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   if (front.has_value()) {
     if (std::string text = front->Render(); !text.empty())
       std::printf("\nthe front\n%s", text.c_str());
-  } else if (std::string text = best.Render(experiment.GetString("metric")); !text.empty()) {
-    std::printf("\nthe best trials\n%s", text.c_str());
+    return absl::OkStatus();
   }
+  RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
+  if (std::string text = best.Render(experiment.GetString("metric")); !text.empty())
+    std::printf("\nthe best trials\n%s", text.c_str());
   return absl::OkStatus();
 }
 

@@ -77,7 +77,9 @@ Json FrontTrials::Worst() const {
   return worst;
 }
 
-double FrontTrials::Hypervolume() const {
+std::optional<double> FrontTrials::Hypervolume() const {
+  constexpr size_t kQuick = 3, kFrontMax = 100;  // The time is exponential in further objectives.
+  if (objectives_.size() > kQuick && Places().size() > kFrontMax) return std::nullopt;
   std::vector<double> reference(objectives_.size(), -HUGE_VAL);
   for (const std::vector<double>& each : values_)
     for (size_t k = 0; k < reference.size(); ++k) reference[k] = std::max(reference[k], each[k]);
@@ -117,7 +119,9 @@ std::string FrontTrials::Render() const {
     for (const std::string& name : names) row.push_back(CellText(flat[i].Find(name)));
     table.Add(std::move(row));
   }
-  const Json volume(Hypervolume());
+  const std::optional<double> hypervolume = Hypervolume();
+  if (!hypervolume) return table.Render();
+  const Json volume(*hypervolume);
   return table.Render() + "hypervolume " + CellText(&volume) +
          ", measured from the worst value of each objective\n";
 }

@@ -23,8 +23,9 @@ class FrontTrials {
   std::vector<Json> Front() const;
   // The worst value of each objective, by its name: the reference of Hypervolume.
   Json Worst() const;
-  // How much of the space between the front and Worst() is dominated.
-  double Hypervolume() const;
+  // How much of the space between the front and Worst() is dominated. nullopt: a large front of
+  // more than three objectives, whose hypervolume would take too long.
+  std::optional<double> Hypervolume() const;
   // A table of the front, a column per objective and per parameter that varies in it.
   std::string Render() const;
 

@@ -39,6 +39,11 @@ absl::Status AskTell::Tell(uint64_t number, TrialResult result) {
   if (known.kind != TrialResult::Kind::kOpen)
     return absl::FailedPreconditionError("the result of trial " + std::to_string(number) +
                                          " was told before");
+  const size_t wanted = spec_.OutcomeKeys().size();
+  if (result.kind == TrialResult::Kind::kValue && result.outcome.size() != wanted)
+    return Invalid(wanted == 0 ? "the search has one objective: tell it one value"
+                               : "the search has " + std::to_string(wanted) +
+                                     " objectives and constraints: tell it a value for each");
   known = result;
   known.ended_at = ++told_;
   return absl::OkStatus();

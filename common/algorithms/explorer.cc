@@ -74,9 +74,10 @@ std::string WithPoint(const std::string& base, const std::vector<ExploredAxis>& 
     const bool is_whole = before != nullptr && before->is_int();
     double value = axes[k].lower + point[k] * (axes[k].upper - axes[k].lower);
     value = std::clamp(value, axes[k].lower, axes[k].upper);
-    if (is_whole)
-      value = std::clamp(std::round(value), std::ceil(axes[k].lower), std::floor(axes[k].upper));
-    params.Set(axes[k].name, is_whole ? Json(static_cast<int64_t>(value)) : Json(value));
+    const double least = std::ceil(axes[k].lower), most = std::floor(axes[k].upper);
+    const bool stays_whole = is_whole && least <= most;
+    if (stays_whole) value = std::clamp(std::round(value), least, most);
+    params.Set(axes[k].name, stays_whole ? Json(static_cast<int64_t>(value)) : Json(value));
   }
   return params.Dump();
 }

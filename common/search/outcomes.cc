@@ -47,8 +47,8 @@ Range RangeOf(const std::vector<Values>& points) {
 // last place.
 template <typename Key>
 double PlaceEqually(std::vector<FinishedTrial*>& trials, double first, const Key& key) {
-  std::stable_sort(trials.begin(), trials.end(),
-                   [&](const FinishedTrial* a, const FinishedTrial* b) { return key(*a) < key(*b); });
+  const auto is_before = [&](const auto* a, const auto* b) { return key(*a) < key(*b); };
+  std::stable_sort(trials.begin(), trials.end(), is_before);
   double place = first;
   for (size_t i = 0; i < trials.size(); ++i) {
     if (i > 0 && key(*trials[i]) != key(*trials[i - 1])) ++place;

@@ -306,6 +306,24 @@ absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
   return CheckPoints(spec.space, points, "search/" + name + "/points");
 }
 
+// Each known result has as many numbers as the search reads of a trial.
+absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
+  const Json* evaluated = spec.search.options.Find("evaluated");
+  if (evaluated == nullptr || evaluated->array().empty()) return absl::OkStatus();
+  const std::string& name = json.Find("search")->object().front().first;
+  const std::vector<std::string> keys = spec.OutcomeKeys();
+  for (size_t i = 0; i < evaluated->array().size(); ++i) {
+    const Json& value = *evaluated->array()[i].Find("value");
+    const bool is_list = value.is_array();
+    if (value.is_null() || (is_list ? value.array().size() == keys.size() : keys.empty())) continue;
+    return SpecError("search/" + name + "/evaluated/" + std::to_string(i) + "/value",
+                     keys.empty() ? "must be one number"
+                                  : "must be a list of " + std::to_string(keys.size()) +
+                                        " numbers: of " + Join(keys, ", "));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSize(const ExperimentSpec& spec) {
   for (const auto& [path, name] : {std::pair("experiment", &spec.name),
                                    std::pair("trainable", &spec.trainable)})
@@ -383,6 +401,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
     RT_RETURN_IF_ERROR(CheckMutated(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));
     RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
+    RT_RETURN_IF_ERROR(CheckEvaluated(json, spec));
   }
   CountTrialsOfPoints(spec);
   return spec;

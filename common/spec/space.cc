@@ -154,11 +154,12 @@ struct Walk {
     const size_t known = space.variables.size();
     where.push_back(std::to_string(place));
     inside.push_back({number, {place}});
-    if (const Json* condition = value.is_object() ? value.Find("if") : nullptr;
-        condition != nullptr && condition->is_object() && HasVariables(value))
+    const Json* condition = value.is_object() ? value.Find("if") : nullptr;
+    const bool depends = condition != nullptr && condition->is_object();
+    RT_ASSIGN_OR_RETURN(Json visited, Visit(depends ? WithoutIf(value.object()) : value));
+    if (depends && space.variables.size() > known)
       return SpecError(Here() + "/if", "a value of a choice cannot depend on another parameter",
                        "give the whole choice a condition");
-    RT_ASSIGN_OR_RETURN(Json visited, Visit(value));
     inside.pop_back();
     where.pop_back();
     return space.variables.size() > known ? std::move(visited) : value;
@@ -169,9 +170,7 @@ struct Walk {
     if (!std::holds_alternative<std::string>(path.back()))
       return SpecError(Here() + "/if", "an item of a list cannot be left out",
                        "give the whole list a condition");
-    Json rest = Json::MakeObject();
-    for (const auto& [key, value] : object)
-      if (key != "if") rest.object().emplace_back(key, value);
+    const Json rest = WithoutIf(object);
     const size_t outer = conditions.size();
     for (const auto& [name, wanted] : condition.object())
       conditions.push_back({name, wanted, Here() + "/if/" + name});
@@ -184,11 +183,11 @@ struct Walk {
     return visited;
   }
 
-  static bool HasVariables(const Json& json) {
-    Walk walk;
-    walk.path = {std::string("value")};
-    const auto visited = walk.VisitObject(json.object());
-    return visited.ok() && !walk.space.variables.empty();
+  static Json WithoutIf(const Json::Object& object) {
+    Json rest = Json::MakeObject();
+    for (const auto& [key, value] : object)
+      if (key != "if") rest.object().emplace_back(key, value);
+    return rest;
   }
 
   absl::StatusOr<Json> VisitArray(const Json::Array& array) {

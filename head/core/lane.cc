@@ -28,6 +28,7 @@ std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>
 
 TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
   using Kind = TrialResult::Kind;
+  if (trial.end == TrialEnd::kNone) return {Kind::kOpen};  // Its rows are not read.
   const std::vector<double> outcome = keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
   const bool has_value = keys.empty() ? trial.has_best : !outcome.empty();
   const auto ended = [&](Kind kind) {
@@ -36,7 +37,7 @@ TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
     return result;
   };
   switch (trial.end) {
-    case TrialEnd::kNone: return {Kind::kOpen};
+    case TrialEnd::kNone: break;
     case TrialEnd::kFailed: {
       const auto& attempts = trial.runs.attempts;
       const bool was_lost = !attempts.empty() && attempts.back().outcome == AttemptOutcome::kLost;

@@ -90,7 +90,7 @@ TEST_CASE("elastic: an attempt that does not save is asked less and less often")
   }
 }
 
-TEST_CASE("elastic: nothing grows while somebody waits who could have that capacity") {
+TEST_CASE("elastic: a waiter that fits nowhere prevents no growth, and a late answer is checked") {
   Elastic story;
   story.Create(R"(,"resources":{"cpu":2},"priority":-1)");  // Fits beside no other.
   CHECK(story.AsksFor(story.AnswerOf(2)));                  // It could not run anyway.

@@ -209,6 +209,21 @@ TEST_CASE("pbt: mutations that cannot be explored are refused") {
         "scheduler/pbt/hyperparam_mutations: the parameter 'lr' must not have a grid");
 }
 
+TEST_CASE("pbt: it needs mutations, and parameters of the space to mutate") {
+  const auto problem = [](const std::string& scheduler) {
+    return MessageOf(ParseExperimentSpec(Parsed(R"({"experiment":"e","command":["x"],"metric":"m",)"
+                                                R"("space":{"lr":{"uniform":[0,1]}},"scheduler":)" +
+                                                scheduler + "}"))
+                         .status());
+  };
+  CHECK(problem(R"("pbt")").find("names the parameters that are mutated") != std::string::npos);
+  CHECK(problem(R"({"pbt":{"hyperparam_mutations":{"rl":[1,2]}}})") ==
+        "scheduler/pbt/hyperparam_mutations/rl: the space has no parameter 'rl'");
+  CHECK(problem(R"({"pb2":{"hyperparam_bounds":{"rl":[1,2]}}})") ==
+        "scheduler/pb2/hyperparam_bounds/rl: the space has no parameter 'rl'");
+  CHECK(problem(R"({"pb2":{"hyperparam_bounds":{"lr":[0,1]}}})").empty());
+}
+
 TEST_CASE("pbt: a search algorithm that learns is refused beside it") {
   const auto spec = ParseExperimentSpec(
       Parsed(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},)"

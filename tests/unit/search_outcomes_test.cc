@@ -57,10 +57,25 @@ TEST_CASE("pareto: fronts") {
   CHECK(PlacesOf(line, 2, 100) == std::vector<double>{0, 2, 1, 1, 0});
 }
 
+TEST_CASE("outcomes: known results have a number for each objective and constraint") {
+  const auto known = [](const std::string& value) {
+    return R"(,"search":{"tpe":{"evaluated":[{"config":{"x":0.5},"value":)" + value + "}]}}";
+  };
+  const std::string one = R"(,"metric":"a","mode":"min")";
+  const std::string two = R"(,"metric":["a","b"],"mode":["min","max"])";
+  CHECK(OutcomeErrorOf(one + known("1")) == "");
+  CHECK(OutcomeErrorOf(one + known("null")) == "");
+  CHECK(OutcomeErrorOf(two + known("[1,2]")) == "");
+  CHECK(OutcomeErrorOf(one + known("[1]")) == "search/tpe/evaluated/0/value: must be one number");
+  CHECK(OutcomeErrorOf(two + known("1")) ==
+        "search/tpe/evaluated/0/value: must be a list of 2 numbers: of a, b");
+}
+
 TEST_CASE("outcomes: how trials are ordered does not depend on the order in which they ended") {
   for (const char* metrics : {R"(,"metric":"a","mode":"min")",
                               R"(,"metric":["a","b"],"mode":["min","min"])"}) {
-    const Outcomes outcomes(OutcomeSpecOf(std::string(metrics) + R"(,"constraints":{"c":{"<=":1}})"));
+    const std::string constraints = R"(,"constraints":{"c":{"<=":1}})";
+    const Outcomes outcomes(OutcomeSpecOf(metrics + constraints));
     const bool is_one = std::string(metrics).find('[') == std::string::npos;
     std::vector<FinishedTrial> trials;
     for (uint64_t number = 0; number < 60; ++number) {

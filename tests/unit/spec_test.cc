@@ -84,14 +84,6 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "scheduler/asha/brackets", "must be a whole number between 1 and 64");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"maxt":5}}})",
         "scheduler/asha/maxt", "unknown key 'maxt'", "did you mean 'max_t'?");
-  check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":"pbt"})",
-        "scheduler/pbt/hyperparam_mutations", "names the parameters that are mutated");
-  check(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},
-        "scheduler":{"pbt":{"hyperparam_mutations":{"rl":[1,2]}}}})",
-        "scheduler/pbt/hyperparam_mutations/rl", "no parameter 'rl'", "did you mean 'lr'?");
-  check(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},
-        "scheduler":{"pb2":{"hyperparam_bounds":{"rl":[1,2]}}}})",
-        "scheduler/pb2/hyperparam_bounds/rl", "no parameter 'rl'", "did you mean 'lr'?");
   check(R"({"experiment":"e","command":["x"],"scheduler":"ahsa"})", "scheduler",
         "unknown scheduler 'ahsa'",
         "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
