@@ -194,9 +194,13 @@ def test_all_ranks_get_the_same_and_leave_nothing_behind(monkeypatch: pytest.Mon
     local = threading.local()
     monkeypatch.setattr(collective, "_current", lambda: worlds[local.rank])
     found: dict[int, Any] = {}
+    most: dict[int, int] = {}
 
     def run(rank: int) -> None:
         local.rank = rank
+        for step in range(200):
+            assert collective.broadcast(step * (1 - rank)) == step
+        most[rank] = len(store.values)
         sums = [collective.allreduce(rank * step) for step in range(4)]
         texts = collective.allreduce([str(rank)])
         found[rank] = (sums, texts, collective.broadcast({"from": rank}))
@@ -209,6 +213,8 @@ def test_all_ranks_get_the_same_and_leave_nothing_behind(monkeypatch: pytest.Mon
     expected = ([0, 3, 6, 9], ["0", "1", "2"], {"from": 0})
     assert found == dict.fromkeys(range(size), expected)
     assert len(store.values) <= 4  # Of the two newest calls.
+    assert max(most.values()) <= collective.ACKNOWLEDGED + size
+    assert [len(each.unread) for each in worlds] == [2, 0, 0]
 
 
 def test_a_process_alone_is_its_own_world(monkeypatch: pytest.MonkeyPatch) -> None:
