@@ -260,6 +260,10 @@ def test_a_damaged_checkpoint_is_skipped(
     (tmp_path / "checkpoint-3" / "n").write_text("7")
     assert resumed() == 2
     assert "checkpoint-3 is skipped: n does not have its checksum" in capsys.readouterr().err
+    checkpoint.save_all_states()  # It replaces the damaged one, not the one to fall back to.
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-4"]
+    (tmp_path / "checkpoint-4" / "n").write_text("7")
+    assert resumed() == 2
     (tmp_path / "checkpoint-2" / checkpoint.MANIFEST).unlink()
     assert resumed() == -1
 
