@@ -25,6 +25,8 @@ from rt.elastic.torch._job import CONTROL, Step
 from rt.elastic.torch.gradient_noise_scale import GradientNoiseScale
 from rt.elastic.torch.scaling_rules import AdamScale, AdaScale, ScalingRuleBase
 
+OVERFLOWS_MAX = 64  # Steps that a GradScaler leaves out in a row: its scale is halved each time.
+
 
 def is_adam(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the optimiser divides gradients by the root of their second moments."""
@@ -83,6 +85,7 @@ class AdaptiveDataParallel(DistributedDataParallel):
         self._begun: Optional[Step] = None
         self._sent: Optional[Step] = None  # Whose norms are being exchanged.
         self._covered = 0  # Steps that they stand for.
+        self._overflows = 0  # Steps in a row that were not made.
         self._pending = False  # A backward pass began whose gradients were not taken.
         self._queued = False
         self._step_original = _patch(optimizer, self._optimizer_step)
@@ -174,8 +177,15 @@ class AdaptiveDataParallel(DistributedDataParallel):
         if step is not None and self._pending:
             self._take(step)
         if step is not None and step.is_last:
+            self._overflows = 0 if step.done else self._overflows + 1
             self._sums.clear()
             self.sync_s = self._clock.read()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no step follows those that a GradScaler has left out."""
+        scales = self._scaler is not None and self._scaler.is_enabled()
+        return not scales or self._overflows >= OVERFLOWS_MAX
 
     def _take(self, step: Step) -> None:
         """Takes the gradients of the micro-batch in hand."""
