@@ -91,3 +91,53 @@ def test_a_loop_by_progress_that_makes_none_fails(tmp_path: Path) -> None:
     for kind in ("no model", "no step"):
         taken, error = run_ranks(1, lambda rank, k=kind: run(rank, k), tmp_path / kind)[0]
         assert taken == 60 and "without a step of AdaptiveDataParallel's optimizer" in error
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("more", [{}, {"deterministic": True, "max_replicas": 2}])
+def test_an_overflow_in_any_micro_batch_leaves_out_the_step_on_all_ranks(
+    tmp_path: Path, more: dict[str, Any], number: int
+) -> None:
+    """In micro-batch 0 or 1, of two, of the second step of rank 0."""
+
+    def run(rank: int, overflows: bool, scales: bool) -> Any:
+        adl.init_process_group("gloo")
+        loader = adl.AdaptiveDataLoader(Points(128), batch_size=16)
+        loader.autoscale_batch_size(32, (4, 16), gradient_accumulation=True)
+        loader._state.plan = _job.Plan(32, 1)
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=3, enabled=scales)
+        adl.AdaptiveDataParallel(model, optimizer, mp_scaler=scaler, **more)
+        wrapped = _job.current().model
+        weights, factors, norms = [], [], []
+        for inputs, labels, _ in loader:
+            step = _job.current().step
+            loss = nn.functional.cross_entropy(wrapped(inputs), labels)
+            if step.start == 32 and rank == 0 and step.index == number and overflows:
+                loss = loss * float("inf")
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            norms.append(float(nn.utils.clip_grad_norm_(wrapped.parameters(), 1e6)))
+            scaler.step(optimizer)
+            scaler.update()
+            if step.is_last:
+                weights.append(float(model[0].weight.sum()))
+                factors.append(scaler.get_scale())
+        return [weights, factors, norms, wrapped.gns.sqr]
+
+    for ranks in (1, 2):
+        place = tmp_path / str(ranks)
+        plain = run_ranks(ranks, lambda rank: run(rank, False, False), place / "plain")
+        scaled = run_ranks(ranks, lambda rank: run(rank, False, True), place / "scaled")
+        for mine, theirs in zip(scaled, plain):
+            assert mine[0] == pytest.approx(theirs[0], rel=1e-5)
+            assert mine[2] == pytest.approx(theirs[2], rel=1e-5)
+            assert mine[3] == pytest.approx(theirs[3], rel=1e-4)
+            assert mine[1] == [256, 256, 512, 512]  # It counts steps, not micro-batches.
+        results = run_ranks(ranks, lambda rank: run(rank, True, True), place / "overflow")
+        weights, factors = results[0][:2]
+        assert [each[:2] for each in results] == [[weights, factors]] * ranks
+        assert weights[1] == weights[0] and len(set(weights)) == 3
+        assert factors == [256, 128, 128, 128]
