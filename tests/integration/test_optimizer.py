@@ -87,6 +87,21 @@ class OptimizerTest(unittest.TestCase):
         self.assertIs(optimizer.best, second)
         self.assertEqual(second.value, 0.2)
 
+    def test_lists_of_one_are_one_objective(self) -> None:
+        space = {"x": tune.uniform(0, 1)}
+        for constraints, told in (({}, [0.5]), ({"memory": {"<=": 1}}, [0.5, 0.7])):
+            optimizer = self.optimizer(space, metric=["loss"], mode=["max"], algorithm="random",
+                                       seed=2, constraints=constraints)
+            first, second = optimizer.ask(n=2)
+            optimizer.tell(first, {"loss": 0.2, "memory": 0.1})
+            optimizer.tell(second, told)
+            self.assertIs(optimizer.best, second)
+            self.assertEqual(optimizer.best_trials, [second])
+            again = self.restored(optimizer)
+            self.assertEqual(again.best.value, 0.5)
+            again.tell(again.ask(), [0.9] * len(told))
+            self.assertEqual(again.best.value, 0.9)
+
     def test_several_objectives_constraints_and_conditions(self) -> None:
         space = {"kind": tune.choice(["a", "b"]), "x": tune.uniform(0, 1),
                  "net": tune.choice([{"of": "b", "y": tune.uniform(0, 1)}, "none"])}
@@ -123,6 +138,7 @@ class OptimizerTest(unittest.TestCase):
         optimizer = self.optimizer({"x": tune.uniform(0, 1)}, metric="loss", seed=1)
         trial = optimizer.ask()
         for told, words in (({"lss": 1}, "'loss' is not in what was told"), ("a", "a number"),
+                            ([0.5], "a number"),
                             (None, "needs a value")):
             with self.assertRaisesRegex(ValueError, words):
                 optimizer.tell(trial, told)

@@ -194,9 +194,13 @@ def test_all_ranks_get_the_same_and_leave_nothing_behind(monkeypatch: pytest.Mon
     local = threading.local()
     monkeypatch.setattr(collective, "_current", lambda: worlds[local.rank])
     found: dict[int, Any] = {}
+    most: dict[int, int] = {}
 
     def run(rank: int) -> None:
         local.rank = rank
+        for step in range(200):
+            assert collective.broadcast(step * (1 - rank)) == step
+        most[rank] = len(store.values)
         sums = [collective.allreduce(rank * step) for step in range(4)]
         texts = collective.allreduce([str(rank)])
         found[rank] = (sums, texts, collective.broadcast({"from": rank}))
@@ -209,6 +213,8 @@ def test_all_ranks_get_the_same_and_leave_nothing_behind(monkeypatch: pytest.Mon
     expected = ([0, 3, 6, 9], ["0", "1", "2"], {"from": 0})
     assert found == dict.fromkeys(range(size), expected)
     assert len(store.values) <= 4  # Of the two newest calls.
+    assert max(most.values()) <= collective.ACKNOWLEDGED + size
+    assert [len(each.unread) for each in worlds] == [2, 0, 0]
 
 
 def test_a_process_alone_is_its_own_world(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +260,10 @@ def test_a_damaged_checkpoint_is_skipped(
     (tmp_path / "checkpoint-3" / "n").write_text("7")
     assert resumed() == 2
     assert "checkpoint-3 is skipped: n does not have its checksum" in capsys.readouterr().err
+    checkpoint.save_all_states()  # It replaces the damaged one, not the one to fall back to.
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-4"]
+    (tmp_path / "checkpoint-4" / "n").write_text("7")
+    assert resumed() == 2
     (tmp_path / "checkpoint-2" / checkpoint.MANIFEST).unlink()
     assert resumed() == -1
 

@@ -243,3 +243,38 @@ def test_what_was_read_before_an_interruption_is_read_again(tmp_path: Path) -> N
     assert run_ranks(2, stopped, tmp_path / "first", **env) == ["stopped"] * 2
     found = run_ranks(2, lambda _rank: run(0), tmp_path / "second", **env)
     assert found == expected and [steps for steps, _ in found[0]] == [26, 52]
+
+
+def test_an_accumulator_of_the_whole_run_reads_the_epoch_in_hand(tmp_path: Path) -> None:
+    """Made before the epochs and interrupted in epoch 2: what finished epochs read is over."""
+    env = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "saved")}
+
+    def run(stop: int) -> Any:
+        training, stats, found = Run(epochs=4), adl.Accumulator(), []
+        with stats.synchronized():
+            found.append(dict(stats))
+        for epoch in adl.remaining_epochs_until(4):
+            for inputs, labels, _ in training.loader:
+                loss = torch.nn.functional.cross_entropy(training.model(inputs), labels)
+                training.optimizer.zero_grad()
+                loss.backward()
+                training.optimizer.step()
+                stats["steps"] += 1
+                training.seen.append(epoch)
+                if len(training.seen) == stop:
+                    _trial._signalled = True
+            for part in range(2):
+                with stats.synchronized():
+                    found.append([epoch, part, stats["steps"]])
+        return found
+
+    def stopped(_rank: int) -> Any:
+        with pytest.raises(SystemExit):
+            run(2 * 13 + 5)
+        return "stopped"
+
+    expected = run_ranks(2, lambda _rank: run(0), tmp_path / "whole")[0]
+    assert expected[:4] == [{}, [0, 0, 26], [0, 1, 26], [1, 0, 52]]
+    assert run_ranks(2, stopped, tmp_path / "first", **env) == ["stopped"] * 2
+    found = run_ranks(2, lambda _rank: run(0), tmp_path / "second", **env)[0]
+    assert found == [expected[0], *expected[5:]]

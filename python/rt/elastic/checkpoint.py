@@ -2,7 +2,8 @@
 
 In a trial the files travel in rt's checkpoints. Elsewhere they are in ADAPTDL_CHECKPOINT_PATH, in
 one directory per checkpoint: synchronised to the disk before it gets its name, with a checksum of
-each file, and the previous one is kept. A checkpoint with a damaged file is skipped.
+each file, and the previous one is kept. A checkpoint with a damaged file is skipped, and removed
+when the next one is saved.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ KEPT = 2  # Checkpoints outside a trial: the newest, and one to fall back to.
 _PREFIX = "checkpoint-"
 _states: dict[str, State] = {}
 _restored: list[Optional[str]] = []  # The directory to load from, once it is known.
+_skipped: set[str] = set()  # Checkpoints that were found damaged.
 
 
 class State:
@@ -53,6 +55,7 @@ def forget(*states: State) -> None:
     for state in states or list(_states.values()):
         _states.pop(state.name, None)
     _restored.clear()
+    _skipped.clear()
 
 
 def load_state(state: State) -> bool:
@@ -116,8 +119,12 @@ def _publish(root: str, staging: str) -> None:
     target = os.path.join(root, f"{_PREFIX}{(numbers[-1] if numbers else -1) + 1}")
     os.rename(staging, target)
     _flush(root)
-    for number in numbers[: 1 - KEPT]:
-        shutil.rmtree(os.path.join(root, f"{_PREFIX}{number}"), ignore_errors=True)
+    # A damaged one is nothing to fall back to. (It stays if it could not be read just once.)
+    known = [os.path.join(root, f"{_PREFIX}{number}") for number in numbers]
+    damaged = [path for path in known if path in _skipped and _damage(path) is not None]
+    sound = [path for path in known if path not in damaged]
+    for path in [*damaged, *sound[: 1 - KEPT]]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _find() -> Optional[str]:
@@ -132,6 +139,7 @@ def _find() -> Optional[str]:
         wrong = _damage(path)
         if wrong is None:
             return path
+        _skipped.add(path)
         print(f"rt.elastic: {path} is skipped: {wrong}", file=sys.stderr, flush=True)
     return None
 

@@ -32,14 +32,19 @@ class Store(Protocol):
         """Removes a value."""
 
 
+ACKNOWLEDGED = 32  # Every so many broadcasts in a row, rank 0 learns that all have read them.
+
+
 class _World:
-    """The ranks that talk, and the number of the next call."""
+    """The ranks that talk, the number of the next call, and what rank 0 has to remove."""
 
     def __init__(self, store: Optional[Store], rank: int, size: int) -> None:
         self.store = store
         self.rank = rank
         self.size = size
         self.calls = 0
+        self.broadcasts = 0  # Since the last call in which rank 0 heard of all.
+        self.unread: list[str] = []  # Of rank 0: calls whose keys it has not removed yet.
 
 
 _world: Optional[_World] = None
@@ -50,7 +55,6 @@ def initialize(
 ) -> None:
     """Called by init_process_group. Raises ValueError for several ranks without a store."""
     global _world
-    _unread.clear()
     size = env.num_replicas() if size is None else size
     if size > 1 and store is None:
         raise ValueError("several ranks need a store: call rt.elastic.torch.init_process_group()")
@@ -96,8 +100,12 @@ def broadcast(value: Any) -> Any:
     world = _current()
     if world.store is None or world.size == 1:
         return decode(encode(value))
-    key, _ = _next_keys(world)
+    world.broadcasts += 1
+    if world.broadcasts >= ACKNOWLEDGED:
+        return gather(value if world.rank == 0 else None)[0]
+    key = _next_key(world)
     if world.rank == 0:
+        world.unread.append(key)
         world.store.set(f"{key}/all", encode(value))
     return decode(world.store.get(f"{key}/all"))
 
@@ -107,32 +115,25 @@ def gather(value: Any) -> list[Any]:
     world = _current()
     if world.store is None or world.size == 1:
         return [decode(encode(value))]
-    key, before = _next_keys(world)
+    key, world.broadcasts = _next_key(world), 0
     if world.rank > 0:
         world.store.set(f"{key}/{world.rank}", encode(value))
         return list(decode(world.store.get(f"{key}/all")))
     values = [decode(encode(value))]
     values += [decode(world.store.get(f"{key}/{rank}")) for rank in range(1, world.size)]
     # All ranks have come here, so nobody reads what earlier calls left.
-    for old in before:
+    for old in world.unread:
         for name in ["all", *map(str, range(1, world.size))]:
             world.store.delete_key(f"{old}/{name}")
-    _unread.clear()
-    _unread.append(key)
+    world.unread = [key]
     world.store.set(f"{key}/all", encode(values))
     return values
 
 
-_unread: list[str] = []  # Calls whose keys rank 0 has not removed yet.
-
-
-def _next_keys(world: _World) -> tuple[str, list[str]]:
-    """The key of this call, and those of earlier calls."""
+def _next_key(world: _World) -> str:
     key = f"rt.elastic/{world.calls}"
     world.calls += 1
-    before = list(_unread)
-    _unread.append(key)
-    return key, before
+    return key
 
 
 def _current() -> _World:

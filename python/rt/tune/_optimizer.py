@@ -94,6 +94,9 @@ class Optimizer:
         for name in metric if isinstance(metric, list) else [metric]:
             if name is not None and not isinstance(name, str):
                 raise ValueError(f"metric must be the name of a value, not {name!r}")
+        self._takes_lists = isinstance(metric, list)
+        if isinstance(metric, list) and isinstance(mode, list) and len(metric) == len(mode) == 1:
+            metric, mode = metric[0], mode[0]
         self.constraints = dict(constraints or {})
         search = _algorithm(algorithm, points_to_evaluate, options)
         given = as_seed(seed) if seed is not None else search.seed
@@ -173,6 +176,8 @@ class Optimizer:
         if self._names:
             self._tell_outcome(known, value, error)
             return
+        if self._takes_lists and isinstance(value, (list, tuple)) and len(value) == 1:
+            value = value[0]
         values = [float(each) for each in intermediate or ()]
         number = self._number_in(value)
         if number is None and error is None and not values:
@@ -299,6 +304,7 @@ class Optimizer:
             "wire": self._wire,
             "told": self._told,
             "constraints": self.constraints,
+            "takes_lists": self._takes_lists,
         }
         part = f"{path}.{os.getpid()}.part"
         try:
@@ -330,6 +336,7 @@ class Optimizer:
         self._space, self._search = state["space"], state["search"]
         self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
         self.constraints = state.get("constraints", {})
+        self._takes_lists = bool(state.get("takes_lists"))
         self._open()
         self._bridge.call("add", params=self._wire)
         for number in self._told:

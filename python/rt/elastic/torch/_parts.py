@@ -42,6 +42,10 @@ class Model(Protocol):
     sync_s: float
     max_replicas: Optional[int]  # Of a deterministic model.
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no step follows those that a GradScaler has left out."""
+
     def take_norms(self, values: list[float]) -> None:
         """Takes the norms of a step, added up over the ranks."""
 

@@ -55,7 +55,8 @@ class _Results(checkpoint.State):
         super().__init__(name)
         self.sums: dict[Any, Sum] = {}
         self.updates: dict[Any, Sum] = {}  # Of this rank, not yet in `sums`.
-        self.history: list[dict[Any, Any]] = []  # Of each time they were read.
+        # What was read, by the epoch: of the epoch in hand, and outside of epochs (None).
+        self.history: dict[Optional[int], list[dict[Any, Any]]] = {}
         checkpoint.load_state(self)
 
     def sync(self) -> None:
@@ -67,6 +68,11 @@ class _Results(checkpoint.State):
                 for number in numbers:
                     total.add(number)
         self.updates = {}
+
+    def reads_in(self, epoch: Optional[int]) -> list[dict[Any, Any]]:
+        """What was read in this epoch; that of other epochs, which do not run again, is dropped."""
+        self.history = {key: each for key, each in self.history.items() if key in (None, epoch)}
+        return self.history.setdefault(epoch, [])
 
     def save(self, fileobj: IO[bytes]) -> None:
         """Writes sums and history."""
@@ -94,7 +100,7 @@ class Accumulator(MutableMapping[Any, Any]):
             raise RuntimeError("make the Accumulator before the loop over the data loader")
         self._results = _Results(job.epochs.name_for("accumulator"))
         job.epochs.own(self._results, self)
-        self._reads = 0
+        self._reads: dict[Optional[int], int] = {}  # By the epoch, as `history`.
         self._open: Optional[dict[Any, Any]] = None
         if not self._results.sums and job.rank == 0:
             self.update(*given, **named)
@@ -105,9 +111,11 @@ class Accumulator(MutableMapping[Any, Any]):
         if self._open is not None:
             yield self
             return
-        results, self._reads = self._results, self._reads + 1
-        if self._reads <= len(results.history):  # The code before the interruption runs again.
-            self._open = dict(results.history[self._reads - 1])
+        results, epoch = self._results, _job.current().epochs.current
+        history, number = results.reads_in(epoch), self._reads.get(epoch, 0)
+        self._reads = {None: self._reads.get(None, 0), epoch: number + 1}
+        if number < len(history):  # The code before the interruption runs again.
+            self._open = dict(history[number])
             try:
                 yield self
             finally:
@@ -115,7 +123,7 @@ class Accumulator(MutableMapping[Any, Any]):
             return
         results.sync()
         self._open = {key: each.value for key, each in results.sums.items()}
-        results.history.append(dict(self._open))
+        history.append(dict(self._open))
         before = dict(self._open)
         try:
             yield self

@@ -185,6 +185,8 @@ class AdaptiveDataLoader(DataLoader[Any]):
         ranks = _job.current().ranks
         low, high = self.local_bounds or (1, self.max_batch_size)
         batch = min(max(batch, low * ranks), max(self.max_batch_size, low * ranks))
+        if self._drop_last:  # A pass must have a whole step.
+            batch = min(batch, max(self.length, low * ranks))
         if not self.accumulates:
             return Plan(min(batch, high * ranks), 0)
         return Plan(batch, max(steps, -(-batch // (high * ranks)) - 1))
@@ -256,11 +258,26 @@ class AdaptiveDataLoader(DataLoader[Any]):
         job.loader = self
         try:
             yield from self._train(job) if self.training else self._evaluate(job)
+        except GeneratorExit:  # The loop was left by `break`, which ends it.
+            self._leave(job.step)
+            job.epochs.end_loop()
+            raise
         finally:
             job.loader = job.step = None
-            if self._state.index and (self.max_batch_size is None or not self.training):
-                self._next_pass()  # The loop was left before its end.
+            if self._state.index and self._is_fixed:
+                self._next_pass()  # Something failed.
         job.epochs.end_loop()
+
+    @property
+    def _is_fixed(self) -> bool:
+        """Whether a loop over it is one pass over the data."""
+        return self.max_batch_size is None or not self.training
+
+    def _leave(self, step: Optional[Step]) -> None:
+        if step is not None and step.done:
+            self._state.index = step.start + step.count
+        if self._is_fixed or self._state.index >= self.length:
+            self._next_pass()
 
     def _next_pass(self) -> None:
         self._state.number += 1
@@ -286,11 +303,30 @@ class AdaptiveDataLoader(DataLoader[Any]):
         if self.max_batch_size is not None:
             job.choose()
             self._adopt(job)
+        before: Optional[float] = None  # The progress at the beginning of a whole pass.
         while not self._is_over(job):
+            if not self._state.index:
+                before = job.metrics.done
             yield from self._train_pass(job)
-            passed = job.epochs.current is None and not self._state.index
-            if self.max_batch_size is None or passed:
+            ended = not self._state.index
+            if self.max_batch_size is None or (ended and job.epochs.current is None):
                 return
+            if ended and before == job.metrics.done:
+                self._check_stuck(job)
+
+    def _check_stuck(self, job: Job) -> None:
+        """After a pass without a step. Raises RuntimeError if none is to be expected."""
+        if self.planned_batch > self.length and self._drop_last:
+            raise RuntimeError(
+                f"drop_last leaves out all {self.length} samples: {job.ranks} ranks take at least "
+                f"{self.planned_batch} in a step. Use fewer ranks or a smaller local_bsz_bounds"
+            )
+        if job.model is None or job.model.is_stuck:
+            raise RuntimeError(
+                "a whole pass over the data was made without a step of AdaptiveDataParallel's "
+                "optimizer, so this loop would never end: after autoscale_batch_size() it ends by "
+                "progress. Call optimizer.step() in it, or evaluate with another loader"
+            )
 
     def _is_over(self, job: Job) -> bool:
         epoch = job.epochs.current

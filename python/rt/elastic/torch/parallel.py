@@ -8,6 +8,7 @@ each bucket measures the rank's own gradient and weights it by its share of the 
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 import types
@@ -25,6 +26,8 @@ from rt.elastic.torch._job import CONTROL, Step
 from rt.elastic.torch.gradient_noise_scale import GradientNoiseScale
 from rt.elastic.torch.scaling_rules import AdamScale, AdaScale, ScalingRuleBase
 
+OVERFLOWS_MAX = 64  # Steps that a GradScaler leaves out in a row: its scale is halved each time.
+
 
 def is_adam(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the optimiser divides gradients by the root of their second moments."""
@@ -34,7 +37,8 @@ def is_adam(optimizer: torch.optim.Optimizer) -> bool:
 class AdaptiveDataParallel(DistributedDataParallel):
     """The model on all ranks, with an optimiser whose learning rate follows the batch size.
 
-    It saves and restores model, optimiser, lr_scheduler and mp_scaler (a torch.amp.GradScaler).
+    It saves and restores model, optimiser, lr_scheduler and mp_scaler (a torch.amp.GradScaler,
+    which then does nothing between the micro-batches of a step).
     `scaling_rule`: AdaScale by default, AdamScale for Adam. The loss of a micro-batch must be a
     mean over its samples. `deterministic`: each step is cut into `max_replicas` micro-batches
     (times 1 + accumulation), and their gradients are added in one fixed order, so that the weights
@@ -83,10 +87,12 @@ class AdaptiveDataParallel(DistributedDataParallel):
         self._begun: Optional[Step] = None
         self._sent: Optional[Step] = None  # Whose norms are being exchanged.
         self._covered = 0  # Steps that they stand for.
+        self._overflows = 0  # Steps in a row that were not made.
         self._pending = False  # A backward pass began whose gradients were not taken.
         self._queued = False
         self._step_original = _patch(optimizer, self._optimizer_step)
         if mp_scaler is not None:
+            self._patch_scaler(mp_scaler)
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         self._state = _ModelState(name, self, optimizer, lr_scheduler, mp_scaler)
         job.model = self
@@ -165,7 +171,8 @@ class AdaptiveDataParallel(DistributedDataParallel):
         step = self._job.step
         if step is None or not self._pending:
             return
-        if self._scaler is None or (step.is_last and self.reduces):
+        # A GradScaler finds an overflow of any micro-batch in the gradients of the whole step.
+        if self._scaler is None or not step.alone:
             self._take(step)
 
     def end_micro_batch(self) -> None:
@@ -174,8 +181,15 @@ class AdaptiveDataParallel(DistributedDataParallel):
         if step is not None and self._pending:
             self._take(step)
         if step is not None and step.is_last:
+            self._overflows = 0 if step.done else self._overflows + 1
             self._sums.clear()
             self.sync_s = self._clock.read()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether no step follows those that a GradScaler has left out."""
+        scales = self._scaler is not None and self._scaler.is_enabled()
+        return not scales or self._overflows >= OVERFLOWS_MAX
 
     def _take(self, step: Step) -> None:
         """Takes the gradients of the micro-batch in hand."""
@@ -199,9 +213,12 @@ class AdaptiveDataParallel(DistributedDataParallel):
         if step.alone:
             self._pair = gns.compare(parameters, gradients)
             return
-        if gns.measures and micro.weight > 0:
-            self._local[micro.leaf] = gns.squares(parameters, gradients)
         kept = [each.clone() if each._is_view() else each for each in gradients]
+        unscale = self._unscale
+        if unscale != 1:
+            torch._foreach_mul_(kept, unscale)
+        if gns.measures and micro.weight > 0:
+            self._local[micro.leaf] = gns.squares(parameters, kept)
         self._sums.add(micro, parameters, kept)
         for parameter in parameters:
             parameter.grad = None
@@ -213,6 +230,8 @@ class AdaptiveDataParallel(DistributedDataParallel):
             parameter.grad = gradient
         if gns.measures and sums:
             self._total = gns.squares([each for each, _ in sums], [each for _, each in sums])
+        if sums and unscale != 1:  # The scaler unscales them, and finds what is not finite.
+            torch._foreach_mul_([each for _, each in sums], 1 / unscale)
 
     @property
     def _unscale(self) -> float:
@@ -243,6 +262,21 @@ class AdaptiveDataParallel(DistributedDataParallel):
         return dist.all_reduce(buffer, async_op=True).get_future().then(_first)
 
     # The step of the optimiser.
+
+    def _patch_scaler(self, scaler: Any) -> None:
+        """Between the micro-batches of a step the scaler does nothing: gradients of one step have
+        one scale, and all ranks change it alike, by the gradients of the whole step."""
+
+        def patched(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **named: Any) -> Any:
+                step = self._job.step
+                between = step is not None and not step.is_last
+                return None if between else original(*arguments, **named)
+
+            return functools.wraps(original)(call)
+
+        for name in ("unscale_", "step", "update"):
+            setattr(scaler, name, patched(getattr(scaler, name)))
 
     def _optimizer_step(self, *arguments: Any, **named: Any) -> Any:
         """In place of optimizer.step(): nothing between the micro-batches of a step."""
