@@ -278,6 +278,23 @@ TEST_CASE(
   CHECK(Comes([&] { return watch.units() == kUnit; }));
 }
 
+TEST_CASE("gpu watch: gpus of a driver that hangs at the start are offered once it answers") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,hang\n");
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"), /*call_max=*/300);
+  REQUIRE(watch.Open().ok());
+  CHECK(watch.gpus().empty());
+  std::atomic<int> changes{0};
+  std::atomic<bool> drains{false};
+  watch.Start({.on_change = [&] { ++changes; },
+               .on_drain = [&](const std::string& why) { drains = !why.empty(); }});
+  CHECK(Comes([&] { return drains.load(); }));
+  machine.Has("GPU-a,H,80000000000,ok\n");
+  CHECK(Comes([&] { return watch.units() == kUnit && changes > 0 && !drains; }));
+  REQUIRE(watch.gpus().size() == 1);
+  CHECK(watch.gpus()[0].facts.fault.empty());
+}
+
 TEST_CASE("gpu watch: a driver that hangs stops neither the answers nor the end of the watch") {
   WatchedMachine machine;
   machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
