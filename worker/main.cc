@@ -77,14 +77,14 @@ GpuChoice ChoiceOf(const Flags& flags) {
 
 NodeFacts FactsOf(const Flags& flags, const GpuWatch& gpus) {
   const std::string bin_dir = BinDir();
-  NodeFacts facts{bin_dir,
-                  FindPythonDir(bin_dir),
-                  !gpus.gpus().empty(),
-                  InterfaceWith(LocalAddressTowards(flags.head)),
-                  FindMps(),
-                  {}};
-  for (const Gpu& gpu : gpus.gpus()) facts.gpu_memory[gpu.facts.uuid] = gpu.facts.memory;
-  return facts;
+  return {.bin_dir = bin_dir,
+          .python_dir = FindPythonDir(bin_dir),
+          .interface = InterfaceWith(LocalAddressTowards(flags.head)),
+          .ask_gpus = [&gpus] {
+            std::map<std::string, Bytes> memory;
+            for (const Gpu& gpu : gpus.gpus()) memory[gpu.facts.uuid] = gpu.facts.memory;
+            return memory;
+          }};
 }
 
 v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {

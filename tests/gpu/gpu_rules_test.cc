@@ -8,6 +8,7 @@
 #include "tests/temp_dir.h"
 #include "worker/core/memory_error.h"
 #include "worker/gpu/gpu_attempts.h"
+#include "worker/gpu/gpu_processes.h"
 #include "worker/gpu/kernel_log.h"
 #include "worker/gpu/quarantine.h"
 #include "worker/gpu/xid.h"
@@ -159,6 +160,19 @@ TEST_CASE("give back: what was there before does not count, memory beyond the id
   const Leftover left =
       FindLeftover({.used = 900 << 20, .processes = {Process(7)}}, idle, {7}, false);
   CHECK(DescribeLeftover(FenceOf(1), left).find("by pid 7 (python)") != std::string::npos);
+}
+
+TEST_CASE("gpu processes: a token is a whole variable of the environment, and may be missing") {
+  using namespace std::string_literals;
+  CHECK(TokenIn("A=1\0RT_TOKEN=abc\0SECRET=s\0"s) == "abc");
+  CHECK(TokenIn("RT_TOKEN=abc"s) == "abc");
+  CHECK(TokenIn("OLD_RT_TOKEN=abc\0A=RT_TOKEN=abc\0"s).empty());
+  CHECK(TokenIn("").empty());
+  GpuAttempts attempts;
+  attempts.Begin(Holder(1, {"GPU-a"}, kUnit), 0);
+  CHECK(attempts.AttemptOf("secret") == "t1-1.a1.r0");
+  CHECK(attempts.AttemptOf("secret2").empty());
+  CHECK(attempts.AttemptOf("").empty());
 }
 
 TEST_CASE("out of gpu memory is told from other errors, and only with a gpu") {

@@ -1,8 +1,10 @@
 // The threads of a GpuWatch against a library of ours: samples, faults, hangs, what is given back.
 #include "worker/gpu/gpu_watch.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "common/base/limits.h"
@@ -48,21 +51,23 @@ Fence FenceOfTrial(uint32_t trial) {
   return {{Owner::Of(TrialId{ExperimentId{1}, trial}), 1, 1}, 0};
 }
 
-// A process with an attempt's token in its environment.
+// A process with an attempt's token in its environment; ended with this.
 struct Leftover7 {
-  pid_t pid = ::fork();
-  Leftover7() {
-    if (pid != 0) {  // Its environment is that of the attempt once the program has begun.
-      CHECK(Comes([this] { return HasBegun(); }));
-      return;
-    }
+  const pid_t pid;
+  Leftover7() : Leftover7(::fork()) {
+    if (pid != 0) return;
     ::execle("/bin/sleep", "sleep", "60", nullptr, Environment().data());
     ::_exit(1);
   }
-  bool HasBegun() const {
+  explicit Leftover7(pid_t child) : pid(child) {
+    // Its environment is that of the attempt once the program has begun.
+    if (pid != 0) CHECK(Comes([this] { return Is(Environment().front()); }));
+  }
+  // Whether this is the first variable of its environment.
+  bool Is(const std::string& variable) const {
     std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
     std::string text;
-    return std::getline(environment, text, '\0') && text == Environment().front();
+    return std::getline(environment, text, '\0') && text == variable;
   }
   ~Leftover7() {
     ::kill(pid, SIGKILL);
@@ -188,6 +193,72 @@ TEST_CASE("gpu watch: what an attempt left is ended, and its gpu is free at once
   CHECK(watch.units() == kUnit);
 }
 
+TEST_CASE("gpu watch: a process that cannot be looked at holds up no answer") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  const std::string environment = machine.dir.File("7/environ");
+  REQUIRE(::mkdir(machine.dir.File("7").c_str(), 0700) == 0);
+  REQUIRE(::mkfifo(environment.c_str(), 0600) == 0);  // Opening it waits for a writer.
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"), /*call_max=*/300,
+                 machine.dir.path());
+  REQUIRE(watch.Open().ok());
+  watch.Start([] {});
+  machine.Has("GPU-a,H,80000000000,ok,used=9000000000,pid_mem=8000000000,pid=7\n");
+  // What is asked of another thread, because it would never come back.
+  std::atomic<bool> is_hung{false}, answers{false};
+  std::thread asking([&] {
+    is_hung = Comes([&] { return watch.units() == 0; });
+    watch.UseOf(FenceOfTrial(1));
+    answers = true;
+  });
+  CHECK(Comes([&] { return answers.load(); }));
+  CHECK(is_hung);
+  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
+  Comes([&] {  // A writer that comes and goes; nobody reads it any more when this cannot open.
+    const int writer = ::open(environment.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (writer >= 0) ::close(writer);
+    return answers && watch.units() == kUnit;
+  });
+  asking.join();
+  CHECK(watch.units() == kUnit);
+}
+
+TEST_CASE("gpu watch: a pid that is another program's by now is not ended") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,ok\n");
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+  REQUIRE(watch.Open().ok());
+  watch.Start([] {});
+  int go[2];
+  REQUIRE(::pipe2(go, O_CLOEXEC) == 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(go[0], 0);
+    ::execle("/bin/sh", "sh", "-c", "read go; exec env -i OTHER=1 sleep 60", nullptr,
+             Leftover7::Environment().data());
+    ::_exit(1);
+  }
+  Leftover7 process(pid);
+  const Fence fence = FenceOfTrial(1);
+  watch.Begin({.fence = fence,
+               .uuids = {"GPU-a"},
+               .units = kUnit / 2,
+               .token = "0123456789abcdef",
+               .cgroup = ""});
+  machine.Has("GPU-a,H,80000000000,ok,pid_mem=8000000000,pid=" + std::to_string(pid) + "\n");
+  CHECK(Comes([&] {
+    const std::vector<GpuSample> samples = watch.samples();
+    return samples.size() == 1 && samples[0].processes.size() == 1 &&
+           samples[0].processes[0].attempt == "t1-1.a1.r0";
+  }));
+  REQUIRE(::write(go[1], "\n", 1) == 1);
+  CHECK(Comes([&] { return process.Is("OTHER=1"); }));
+  watch.End(fence);
+  CHECK(Comes([&] { return watch.IsGivenBack(fence); }));
+  CHECK(!process.HasEnded());
+  for (const int end : go) ::close(end);
+}
+
 TEST_CASE(
     "gpu watch: memory that stays in use keeps the gpu from the next attempt, until it is free") {
   WatchedMachine machine;
@@ -205,6 +276,23 @@ TEST_CASE(
   CHECK(watch.gpus()[0].quarantine == 0);
   machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
   CHECK(Comes([&] { return watch.units() == kUnit; }));
+}
+
+TEST_CASE("gpu watch: gpus of a driver that hangs at the start are offered once it answers") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,80000000000,hang\n");
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"), /*call_max=*/300);
+  REQUIRE(watch.Open().ok());
+  CHECK(watch.gpus().empty());
+  std::atomic<int> changes{0};
+  std::atomic<bool> drains{false};
+  watch.Start({.on_change = [&] { ++changes; },
+               .on_drain = [&](const std::string& why) { drains = !why.empty(); }});
+  CHECK(Comes([&] { return drains.load(); }));
+  machine.Has("GPU-a,H,80000000000,ok\n");
+  CHECK(Comes([&] { return watch.units() == kUnit && changes > 0 && !drains; }));
+  REQUIRE(watch.gpus().size() == 1);
+  CHECK(watch.gpus()[0].facts.fault.empty());
 }
 
 TEST_CASE("gpu watch: a driver that hangs stops neither the answers nor the end of the watch") {

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import unittest
 
 from harness import BIN, Cluster, wait_until
@@ -103,6 +104,35 @@ resources: {resources}
         error = json.loads(done.stderr)["error"]
         self.assertIn("whole number", error["message"])
         self.assertEqual((error["line"], error["column"]), (3, 18))
+
+
+class LateDriverTest(unittest.TestCase):
+    def test_a_trial_sees_only_its_gpus_when_the_driver_hung_as_the_worker_began(self) -> None:
+        cluster = Cluster(workers=1, cpus=8)
+        self.addCleanup(cluster.close)
+        gpus = cluster.home / "gpus.txt"
+        gpus.write_text(GPUS.replace(",ok", ",hang", 1))
+        cluster.env.update(FAKE_NVML=str(gpus), LD_LIBRARY_PATH=str(BIN / "fake"))
+        cluster.env.pop("CUDA_VISIBLE_DEVICES", None)
+        up = threading.Thread(target=cluster.up)  # It waits for a worker that takes work.
+        up.start()
+        try:
+            wait_until("the worker begins without its gpus",
+                       lambda: "this worker starts without its gpus" in cluster.logs())
+        finally:
+            gpus.write_text(GPUS)
+            up.join()
+        (cluster.work / "hold.py").write_text(HOLD)
+        wait_until("its gpus are there",
+                   lambda: cluster.json("status")["resources"]["gpu"]["total"] == 4)
+        (cluster.work / "go").touch()
+        for name, resources, seen in (("two", "{cpu: 0, gpu: 2}", "GPU-aaaa,GPU-bbbb"),
+                                      ("none", "{cpu: 1}", "")):
+            number = cluster.submit(name, f"experiment: {name}\nnum_samples: 1\n"
+                                    f"command: [{sys.executable}, hold.py, {cluster.work}/go]\n"
+                                    f"resources: {resources}\n")
+            self.assertEqual(cluster.wait_experiment(number)["state"], "COMPLETED")
+            self.assertEqual(cluster.trials(number)[0]["metrics"]["seen"], seen)
 
 
 PLAIN = """

@@ -12,6 +12,7 @@
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
+#include "worker/launch/launch_env.h"
 #include "worker/launch/launcher.h"
 #include "worker/launch/shim_file.h"
 
@@ -61,6 +62,23 @@ struct OneNode {
     return launcher.ReadExit(kFence, true);
   }
 };
+
+TEST_CASE("a trial sees its gpus and no others, also those that the worker found after its start") {
+  std::map<std::string, Bytes> gpus;
+  const NodeFacts node{.bin_dir = "/bin", .python_dir = "", .ask_gpus = [&] { return gpus; }};
+  const auto sees = [&](const std::vector<std::string>& uuids) -> std::string {
+    LaunchBody body;
+    body.fence = kFence;
+    body.gpu_uuids = uuids;
+    for (const std::string& entry : LaunchEnv(body, {"/run"}, "/socket", node, {}))
+      if (entry.starts_with("CUDA_VISIBLE_DEVICES=")) return entry.substr(entry.find('=') + 1);
+    return "all";
+  };
+  CHECK(sees({}) == "all");  // There is no gpu, and nothing is said of any.
+  CHECK(sees({"GPU-a"}) == "GPU-a");
+  gpus["GPU-a"] = 9;
+  CHECK(sees({}).empty());
+}
 
 TEST_CASE("a signal is the trial's failure when the daemon that started it lived through it") {
   OneNode node;

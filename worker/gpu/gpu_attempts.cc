@@ -111,12 +111,9 @@ bool GpuAttempts::IsHeld(const std::string& uuid) const {
   });
 }
 
-std::string GpuAttempts::AttemptOf(const std::string& environment) const {
-  for (const auto& [fence, held] : held_) {
-    const std::string& token = held.holder.token;
-    if (!token.empty() && environment.find("RT_TOKEN=" + token) != std::string::npos)
-      return ToString(fence);
-  }
+std::string GpuAttempts::AttemptOf(const std::string& token) const {
+  for (const auto& [fence, held] : held_)
+    if (!token.empty() && held.holder.token == token) return ToString(fence);
   return "";
 }
 

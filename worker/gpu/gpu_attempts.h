@@ -41,8 +41,8 @@ class GpuAttempts {
 
   // Whether an attempt runs on it, or has not given it back.
   bool IsHeld(const std::string& uuid) const;
-  // Of an environment: the attempt whose token is in it; "": none.
-  std::string AttemptOf(const std::string& environment) const;
+  // The attempt that has this token; "": none.
+  std::string AttemptOf(const std::string& token) const;
 
  private:
   struct Held {

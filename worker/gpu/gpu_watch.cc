@@ -5,9 +5,9 @@
 namespace rt::worker {
 
 GpuWatch::GpuWatch(GpuChoice choice, std::string state_dir, std::string boot_id,
-                   std::string kernel_log, Millis call_max)
+                   std::string kernel_log, Millis call_max, std::string proc)
     : impl_(std::make_shared<Impl>(std::move(choice), state_dir, std::move(boot_id), kernel_log,
-                                   call_max)) {}
+                                   call_max, std::move(proc))) {}
 
 GpuWatch::~GpuWatch() { Stop(); }
 

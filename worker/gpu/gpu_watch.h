@@ -35,7 +35,8 @@ struct GpuWatchEvents {
 class GpuWatch : public GpuHolds {
  public:
   GpuWatch(GpuChoice choice, std::string state_dir, std::string boot_id,
-           std::string kernel_log = "/dev/kmsg", Millis call_max = limits::kGpuCallMax);
+           std::string kernel_log = "/dev/kmsg", Millis call_max = limits::kGpuCallMax,
+           std::string proc = "/proc");
   ~GpuWatch() override;
   // The first look, which is waited for only so long. An error when the gpus that were asked for by
   // hand are not there.

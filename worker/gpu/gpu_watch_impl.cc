@@ -12,10 +12,10 @@
 namespace rt::worker {
 
 GpuWatch::Impl::Impl(GpuChoice choice, const std::string& state_dir, std::string boot_id,
-                     const std::string& kernel_log, Millis call_max)
+                     const std::string& kernel_log, Millis call_max, std::string proc)
     : choice_(std::move(choice)), file_(state_dir + "/gpus"),
       quarantine_file_(state_dir + "/gpu_quarantine"), boot_id_(std::move(boot_id)),
-      call_max_(call_max) {
+      call_max_(call_max), processes_(std::move(proc)) {
   if (choice_.units == 0) return;
   kernel_log_.emplace(kernel_log);
   if (auto text = ReadFile(quarantine_file_); text.ok()) quarantine_ = Quarantine::Parse(*text);

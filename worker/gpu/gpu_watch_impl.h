@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "worker/gpu/gpu_attempts.h"
+#include "worker/gpu/gpu_processes.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/gpu/kernel_log.h"
 #include "worker/gpu/quarantine.h"
@@ -22,7 +23,7 @@ namespace rt::worker {
 class GpuWatch::Impl {
  public:
   Impl(GpuChoice choice, const std::string& state_dir, std::string boot_id,
-       const std::string& kernel_log, Millis call_max);
+       const std::string& kernel_log, Millis call_max, std::string proc);
 
   // `self`: this, as the threads own it.
   absl::Status Open(const std::shared_ptr<Impl>& self);
@@ -41,11 +42,6 @@ class GpuWatch::Impl {
   void Forget(const Fence& fence);
 
  private:
-  // What a thread of the kernel tells of a process that holds memory; kept while it is listed.
-  struct Known {
-    std::string name, environment;
-    bool is_ended = false;  // By us.
-  };
   void RunSampler();
   void RunEvents();
   void RunMonitor();
@@ -56,7 +52,7 @@ class GpuWatch::Impl {
   void GiveBack();
   Leftover LookAt(const GpuAttempts::Ending& ending, const std::string& uuid);
   void TakeBack(const GpuAttempts::Ending& ending, Millis now);
-  void NameProcesses(std::vector<GpuProcess>& processes);
+  void NameProcesses(std::vector<GpuProcess>& processes) const;  // Read before. Needs mutex_.
   void TakeFault(const std::vector<std::string>& uuids, uint64_t xid);
   void QuarantineThem(const std::vector<std::string>& uuids, const std::string& why, bool drains);
   void NoteHang();
@@ -71,6 +67,7 @@ class GpuWatch::Impl {
   const Millis call_max_;     // A call of the driver that takes longer hangs.
   std::optional<Nvml> nvml_;  // Set once, before any other thread than the first.
   std::optional<KernelLog> kernel_log_;
+  GpuProcesses processes_;  // The first thread's.
   std::thread sampler_, events_, monitor_;
   std::atomic<Millis> call_since_{
       0};  // When the first thread began to call the driver; 0: not now.
@@ -89,7 +86,6 @@ class GpuWatch::Impl {
   std::map<std::string, GpuHolders> idle_;              // As each gpu was when no attempt held it.
   GpuAttempts attempts_;
   std::vector<GpuSample> samples_;
-  std::map<uint64_t, Known> known_;                          // By pid.
   std::map<std::pair<std::string, uint64_t>, Millis> told_;  // Faults, by gpu and Xid.
   std::vector<std::pair<Fence, std::string>> struck_;        // To be told.
   bool given_back_ = false;                                  // To be told.

@@ -1,14 +1,11 @@
 // The threads of a GpuWatch.
 #include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <chrono>
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/spec/resources.h"
@@ -19,7 +16,6 @@ namespace {
 
 constexpr Millis kEventWait = 500;  // So late a stop is noticed.
 constexpr Millis kMonitorEvery = 500;
-constexpr Bytes kEnvironmentMax = 1 << 20;
 
 std::string Excuse(const std::string& what, const std::string& uuid) {
   return "gpu " + uuid + ": " + what;
@@ -111,18 +107,11 @@ void GpuWatch::Impl::Look() {
   }
 }
 
-void GpuWatch::Impl::NameProcesses(std::vector<GpuProcess>& processes) {
+void GpuWatch::Impl::NameProcesses(std::vector<GpuProcess>& processes) const {
   for (GpuProcess& process : processes) {
-    const auto [known, is_new] = known_.try_emplace(process.pid);
-    const std::string at = "/proc/" + std::to_string(process.pid);
-    if (is_new) {
-      if (auto name = ReadFile(at + "/comm", 64); name.ok())
-        known->second.name = std::string(Trim(*name));
-      if (auto text = ReadFile(at + "/environ", kEnvironmentMax); text.ok())
-        known->second.environment = *text;
-    }
-    process.name = known->second.name;
-    process.attempt = attempts_.AttemptOf(known->second.environment);
+    const GpuProcesses::Known known = processes_.Of(process.pid);
+    process.name = known.name;
+    process.attempt = attempts_.AttemptOf(known.token);
   }
 }
 
@@ -134,20 +123,23 @@ void GpuWatch::Impl::Sample(bool whole) {
   }
   std::vector<GpuSample> samples = nvml_->Sample(last);
   const Millis now = WallClock();
+  std::set<uint64_t> listed;
+  for (const GpuSample& sample : samples) {
+    processes_.Read(sample.processes);
+    for (const GpuProcess& process : sample.processes) listed.insert(process.pid);
+  }
+  processes_.KeepOnly(listed);
   std::set<std::string> failed;
   {
     std::lock_guard lock(mutex_);
-    std::set<uint64_t> listed;
     for (GpuSample& sample : samples) {
       sample.at = now;
-      for (const GpuProcess& process : sample.processes) listed.insert(process.pid);
       NameProcesses(sample.processes);
       const bool is_idle = !attempts_.IsHeld(sample.uuid) && !kept_.contains(sample.uuid);
       if (is_idle && sample.memory_used >= 0)
         idle_[sample.uuid] = {sample.memory_used, sample.processes};
       if (sample.remap_failed) failed.insert(sample.uuid);
     }
-    std::erase_if(known_, [&](const auto& one) { return !listed.contains(one.first); });
     attempts_.Add(samples);
     samples_ = std::move(samples);
   }
@@ -159,6 +151,7 @@ void GpuWatch::Impl::Sample(bool whole) {
 Leftover GpuWatch::Impl::LookAt(const GpuAttempts::Ending& ending, const std::string& uuid) {
   std::optional<GpuHolders> holders = nvml_->HoldersOf(uuid);
   if (!holders) return {};  // It is gone, which a look notices.
+  processes_.Read(holders->processes);
   std::optional<GpuHolders> idle;
   std::set<uint64_t> own;
   {
@@ -168,16 +161,11 @@ Leftover GpuWatch::Impl::LookAt(const GpuAttempts::Ending& ending, const std::st
     for (const GpuProcess& process : holders->processes)
       if (process.attempt == ToString(ending.holder.fence)) own.insert(process.pid);
   }
-  for (uint64_t pid : own) {
-    if (::kill(static_cast<pid_t>(pid), SIGKILL) != 0) continue;
-    std::lock_guard lock(mutex_);
-    Known& known = known_[pid];  // It takes the driver a while to take its memory back.
-    if (!known.is_ended) {
-      RT_LOG(kWarning) << rt::ToString(ending.holder.fence) << ": ended pid " << pid << " ("
-                       << known.name << "), which it left behind and which holds memory of gpu "
-                       << uuid;
-    }
-    known.is_ended = true;
+  for (uint64_t pid : own) {  // It takes the driver a while to take its memory back.
+    if (!processes_.End(pid, ending.holder.token)) continue;
+    RT_LOG(kWarning) << rt::ToString(ending.holder.fence) << ": ended pid " << pid << " ("
+                     << processes_.Of(pid).name
+                     << "), which it left behind and which holds memory of gpu " << uuid;
   }
   const bool is_shared = ending.holder.units > 0 && ending.holder.units < kUnit;
   return FindLeftover(*holders, idle, own, is_shared);

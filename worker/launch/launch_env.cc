@@ -20,16 +20,17 @@ bool IsPrivate(std::string_view name) {
 }
 
 // A share of a gpu by MPS: that part of its multiprocessors, and of its memory.
-void ShareByMps(const LaunchBody& body, const NodeFacts& node,
+void ShareByMps(const LaunchBody& body, const std::map<std::string, Bytes>& gpus,
                 std::map<std::string, std::string>& env) {
   const int64_t units = body.resources.gpu;
-  const bool is_share = units > 0 && units < kUnit && body.gpu_uuids.size() == 1;
-  if (!is_share || node.mps_dir.empty()) return;
-  env["CUDA_MPS_PIPE_DIRECTORY"] = node.mps_dir;
+  if (units <= 0 || units >= kUnit || body.gpu_uuids.size() != 1) return;
+  const std::string mps_dir = FindMps();
+  if (mps_dir.empty()) return;
+  env["CUDA_MPS_PIPE_DIRECTORY"] = mps_dir;
   env["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] =
       std::to_string(std::max<int64_t>(1, units * 100 / kUnit));
-  const auto memory = node.gpu_memory.find(body.gpu_uuids.front());
-  if (memory == node.gpu_memory.end() || memory->second == 0) return;
+  const auto memory = gpus.find(body.gpu_uuids.front());
+  if (memory == gpus.end() || memory->second == 0) return;
   const int64_t mebibytes = (memory->second >> 20) * units / kUnit;
   env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = "0=" + std::to_string(mebibytes) + "M";
 }
@@ -52,10 +53,11 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
     if (equals == std::string_view::npos || IsPrivate(entry.substr(0, equals))) continue;
     env[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
   }
+  const auto gpus = node.ask_gpus ? node.ask_gpus() : std::map<std::string, Bytes>{};
   // A trial sees the gpus that it holds and no others; a driver that holds none sees them all.
-  if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
+  if (!body.gpu_uuids.empty() || (body.fence.attempt.owner.is_trial() && !gpus.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
-  ShareByMps(body, node, env);
+  ShareByMps(body, gpus, env);
   for (const auto& [name, value] : body.env) env[name] = value;
   // Gloo takes the interface that the host's name resolves to, which often is the loopback one.
   const auto nodes = body.env.find("GROUP_WORLD_SIZE");

@@ -1,6 +1,7 @@
 // The environment of the user's process: ours, the head's, the RT_ variables of the trial protocol.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,10 +13,10 @@ namespace rt::worker {
 struct NodeFacts {
   std::string bin_dir;     // Of rt, rt-worker, rt-shim.
   std::string python_dir;  // Holds the package rt; empty: not found.
-  bool has_gpus = false;
   std::string interface = {};  // The network interface towards the head; empty: unknown.
-  std::string mps_dir = {};    // Where the control daemon of CUDA's MPS listens; empty: nowhere.
-  std::map<std::string, Bytes> gpu_memory = {};  // By uuid.
+  // The memory of each gpu of this worker, by uuid. Asked at each launch: a driver that hangs when
+  // the worker starts may answer later.
+  std::function<std::map<std::string, Bytes>()> ask_gpus = {};
 };
 // CUDA_MPS_PIPE_DIRECTORY or its default, if a control daemon listens there; otherwise "".
 std::string FindMps();
