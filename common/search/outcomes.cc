@@ -97,6 +97,7 @@ void Outcomes::Order(std::vector<FinishedTrial>& trials) const {
     last = PlaceEqually(kept, 0, [](const FinishedTrial& trial) { return trial.values[0]; });
   } else {
     std::vector<Values> points;
+    points.reserve(kept.size());
     for (const FinishedTrial* trial : kept) points.push_back(trial->values);
     const std::vector<double> places = PlacesOf(points, kTogether, kRanked);
     for (size_t i = 0; i < kept.size(); ++i) {
