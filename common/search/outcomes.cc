@@ -89,9 +89,8 @@ void Outcomes::Order(std::vector<FinishedTrial>& trials) const {
   for (FinishedTrial& trial : trials)
     if (!trial.values.empty()) (trial.violation > 0 ? broken : kept).push_back(&trial);
   // By number, because trials come in the order in which this process saw them end.
-  std::sort(kept.begin(), kept.end(), [](const FinishedTrial* a, const FinishedTrial* b) {
-    return a->number < b->number;
-  });
+  std::sort(kept.begin(), kept.end(),
+            [](const FinishedTrial* a, const FinishedTrial* b) { return a->number < b->number; });
   double last = 0;
   if (signs_.size() == 1) {
     last = PlaceEqually(kept, 0, [](const FinishedTrial& trial) { return trial.values[0]; });

@@ -72,8 +72,8 @@ TEST_CASE("outcomes: known results have a number for each objective and constrai
 }
 
 TEST_CASE("outcomes: how trials are ordered does not depend on the order in which they ended") {
-  for (const char* metrics : {R"(,"metric":"a","mode":"min")",
-                              R"(,"metric":["a","b"],"mode":["min","min"])"}) {
+  for (const char* metrics :
+       {R"(,"metric":"a","mode":"min")", R"(,"metric":["a","b"],"mode":["min","min"])"}) {
     const std::string constraints = R"(,"constraints":{"c":{"<=":1}})";
     const Outcomes outcomes(OutcomeSpecOf(metrics + constraints));
     const bool is_one = std::string(metrics).find('[') == std::string::npos;
