@@ -72,7 +72,11 @@ class BridgeDriver:
         self.embedded = embedded
         self.embedded_dir = ""
         self.id = os.urandom(8).hex()
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()  # Of the output to the bridge, and of the numbers.
+        self._answered = threading.Condition(self._lock)
+        self._reading = False  # A thread reads the answers of all.
+        self._answers: dict[int, Any] = {}
+        self._lost: Optional[RtError] = None
         self._next_id = 0
         try:
             # Its own session: Ctrl-C in the terminal reaches this process only.
@@ -101,24 +105,45 @@ class BridgeDriver:
                 pass
 
     def call(self, op: str, **fields: Any) -> Any:
-        """The result of one operation."""
+        """The result of one operation. Several threads may call at a time."""
         with self._lock:
             self._next_id += 1
             number = self._next_id
-            assert self._child.stdin is not None and self._child.stdout is not None
+            assert self._child.stdin is not None
             try:
                 self._child.stdin.write(dump({"id": number, "op": op, **fields}))
                 self._child.stdin.flush()
             except (OSError, ValueError) as error:
                 raise self._ended() from error
-            while True:
-                line = self._child.stdout.readline()
-                if not line:
-                    raise self._ended()
-                reply = json.loads(line)
-                if reply.get("id") == number or "id" not in reply:
-                    break
-        return _result(reply)
+            while number not in self._answers and self._lost is None:
+                if self._reading:
+                    self._answered.wait()
+                else:
+                    self._read_one(number)
+            if number not in self._answers:
+                assert self._lost is not None
+                raise self._lost
+            return _result(self._answers.pop(number))
+
+    def _read_one(self, number: int) -> None:
+        """Reads an answer for whichever thread waits for it. With the lock, which it releases."""
+        assert self._child.stdout is not None
+        self._reading = True
+        self._lock.release()
+        try:
+            line = self._child.stdout.readline()
+        except (OSError, ValueError):  # It was closed.
+            line = b""
+        finally:
+            self._lock.acquire()
+            self._reading = False
+            self._answered.notify_all()
+        if not line:
+            self._lost = self._ended()
+            return
+        reply = json.loads(line)
+        # An answer without a number is the bridge's own refusal.
+        self._answers[int(reply.get("id") or number)] = reply
 
     def _ended(self) -> RtError:
         import subprocess
@@ -290,10 +315,11 @@ def is_embedded() -> bool:
     return _socket() is None and not _cluster()
 
 
-def open_driver() -> Driver:
-    """Opens the connection that the environment selects. Raises RtError inside a trial."""
+def open_driver(for_tasks: bool = False) -> Driver:
+    """Opens the connection that the environment selects. Raises RtError inside a trial, unless it is
+    for tasks."""
     socket = _socket()
-    if socket and os.environ.get("RT_TRIAL_ID") and not os.environ.get("RT_JOB_ID"):
+    if socket and not for_tasks and os.environ.get("RT_TRIAL_ID") and not os.environ.get("RT_JOB_ID"):
         raise RtError(
             "a trial cannot start or read a search: fit() and tune.run() are for the script",
             "FAILED_PRECONDITION",
@@ -324,17 +350,28 @@ def _open_named(cluster: str) -> BridgeDriver:
 
 
 _current: Optional[Driver] = None
+_opening = threading.RLock()
 _calls = 0  # Number of searches started by this process: part of a request key.
 readers: weakref.WeakSet[Any] = weakref.WeakSet()  # Results that may still read rows.
 
 
 def get() -> Driver:
     """The connection of this process; opens one if there is none."""
+    return _get(for_tasks=False)
+
+
+def get_for_tasks() -> Driver:
+    """The same; a trial may use it, too."""
+    return _get(for_tasks=True)
+
+
+def _get(for_tasks: bool) -> Driver:
     global _current
-    if _current is None:
-        _current = open_driver()
-        atexit.register(_close_at_exit, _current)
-    return _current
+    with _opening:
+        if _current is None:
+            _current = open_driver(for_tasks)
+            atexit.register(_close_at_exit, _current)
+        return _current
 
 
 def is_open() -> bool:

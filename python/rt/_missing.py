@@ -121,12 +121,11 @@ GAPS = [
         "tune.Tuner(function, param_space={'x': tune.grid_search([...])}), which runs a function "
         "for each of many values; rt submit, which runs a script or a program on a cluster",
         {
-            "": "remote get put wait kill cancel get_actor method nodes timeline ObjectRef actor "
-            "get_runtime_context get_gpu_ids util exceptions cluster_utils dag workflow "
+            "": "timeline util cluster_utils dag workflow "
             "runtime_env runtime_context experimental client ClientBuilder java_actor_class "
             "java_function cpp_function Language SCRIPT_MODE WORKER_MODE LoggingConfig internal "
             "widgets ActorClassID ActorID NodeID JobID WorkerID FunctionID ObjectID TaskID "
-            "UniqueID PlacementGroupID ObjectRefGenerator DynamicObjectRefGenerator"
+            "UniqueID PlacementGroupID"
         },
     ),
     Gap(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any, Optional
 
@@ -11,12 +12,13 @@ from rt import _driver
 _IGNORED = {
     "labels", "local_mode", "include_dashboard", "dashboard_host", "dashboard_port",
     "configure_logging", "logging_level", "logging_format", "logging_config", "log_to_driver",
-    "namespace", "storage", "object_store_memory", "job_config", "enable_object_reconstruction",
+    "storage", "object_store_memory", "job_config", "enable_object_reconstruction",
     "redis_password", "redis_max_memory", "temp_dir", "memory", "webui_host", "plasma_directory",
     "num_redis_shards", "allow_multiple", "driver_mode",
 }  # fmt: skip
 _initialized = False
 _JOINS_WITHIN_S = 10.0  # The time that an embedded worker has to join.
+namespace = ""  # Of named actors.
 env_vars: dict[str, str] = {}  # The variables of runtime_env, for every trial's environment.
 
 
@@ -52,6 +54,7 @@ def init(
     resources: Optional[dict[str, float]] = None,
     ignore_reinit_error: bool = False,
     runtime_env: Optional[dict[str, Any]] = None,
+    namespace: Optional[str] = None,
     **others: Any,
 ) -> ClientContext:
     """Prepares for searches; the first search connects. Scripts written for rt need not call it.
@@ -84,6 +87,7 @@ def init(
             raise ValueError("num_gpus must be a whole number, 0 or more")
         _driver.settings.gpus = int(num_gpus)
     env_vars.update((runtime_env or {}).get("env_vars") or {})
+    globals()["namespace"] = namespace or ""
     _initialized = True
     cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"
     return ClientContext(address=cluster, node_ip_address="127.0.0.1")
@@ -93,20 +97,57 @@ def shutdown(*_: Any, **__: Any) -> None:
     """Disconnects, and ends an embedded cluster. Results stay readable. Safe to repeat."""
     global _initialized
     _initialized = False
+    if "rt.core._session" in sys.modules:
+        sys.modules["rt.core._session"].close_session()
     _driver.close()
 
 
 def cluster_resources() -> dict[str, float]:
     """The cluster's total resources, such as {"CPU": 4.0, "memory": ...}; connects if needed."""
-    return _resources("total")
+    return _ask("cluster_resources")
 
 
 def available_resources() -> dict[str, float]:
     """The total resources less those that trials and jobs use now."""
-    return _resources("free")
+    return _ask("available_resources")
 
 
-def _resources(which: str) -> dict[str, float]:
+def _ask(what: str) -> dict[str, float]:
+    if "RT_EXECUTOR_ID" in os.environ:  # In a task: the driver knows.
+        from rt.core._client import get_client
+
+        found: dict[str, float] = get_client().ask(what)
+        return found
+    return read_resources("total" if what == "cluster_resources" else "free")
+
+
+def list_nodes() -> list[dict[str, Any]]:
+    """The nodes of the cluster, with Ray's keys; connects if needed."""
+    found = []
+    for node in _driver.get().call("node_list").get("items") or []:
+        found.append(
+            {
+                "NodeID": str(node["id"]),
+                "Alive": node["state"] in ("READY", "DRAINING", "SUSPECT"),
+                "NodeManagerAddress": str(node.get("address") or ""),
+                "NodeManagerHostname": str(node.get("name") or ""),
+                "NodeName": str(node.get("name") or ""),
+                "Resources": _named(node.get("resources_total") or {}),
+                "Labels": dict(node.get("labels") or {}),
+            }
+        )
+    return found
+
+
+def _named(amounts: dict[str, Any]) -> dict[str, float]:
+    listed = {**amounts, **(amounts.get("custom") or {})}
+    listed.pop("custom", None)
+    names = {"cpu": "CPU", "gpu": "GPU", "memory_bytes": "memory"}
+    return {names.get(name, name): float(amount) for name, amount in listed.items() if amount}
+
+
+def read_resources(which: str) -> dict[str, float]:
+    """The "total" or the "free" resources of the cluster."""
     found: dict[str, float] = {}
     driver = _driver.get()
     end = time.monotonic() + _JOINS_WITHIN_S

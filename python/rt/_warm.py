@@ -21,7 +21,7 @@ import socket
 import sys
 import threading
 import traceback
-from typing import Any, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from rt import _api, _attempt, _imports, _session
 from rt._session import Session
@@ -140,9 +140,15 @@ class Request:
 class Server:
     """Forks trials for the shim, and reports their ends to it."""
 
-    def __init__(self, control: socket.socket, payload: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        control: socket.socket,
+        payload: dict[str, Any],
+        main: Callable[[dict[str, Any]], int] = _attempt.main,
+    ) -> None:
         self._control = control
         self._payload = payload
+        self._main = main
         self._environment = Environment()
         self._numbers: dict[int, str] = {}  # Numbers of the attempts, by pidfd.
         self._pids: dict[int, int] = {}
@@ -212,7 +218,7 @@ class Server:
         code = _attempt.EXIT_FAILED
         try:
             self._prepare(request)
-            code = _run(self._payload)
+            code = _run(self._main, self._payload)
         except BaseException:
             traceback.print_exc()
         _finish(code)
@@ -256,9 +262,9 @@ def _reseed() -> None:
         torch.default_generator.seed()
 
 
-def _run(payload: dict[str, Any]) -> int:
+def _run(main: Callable[[dict[str, Any]], int], payload: dict[str, Any]) -> int:
     try:
-        return _attempt.main(payload)
+        return main(payload)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return int(error.code or 0)
@@ -304,8 +310,8 @@ def _rehearsed(config: dict[str, Any]) -> None:
     _api.report({"loss": config["x"]})
 
 
-def serve() -> NoReturn:
-    """Loads the trainable that the environment names, then serves, or refuses and ends."""
+def _open_control() -> socket.socket:
+    """The connection to the shim, whose end is this process's while it loads the user's code."""
     control = socket.socket(fileno=int(os.environ["RT_WARM_SERVER"]))
     control.set_inheritable(False)
     for name in _OWN_VARIABLES:
@@ -313,6 +319,40 @@ def serve() -> NoReturn:
     keep_libraries_without_threads()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # User code may block us meanwhile.
+    return control
+
+
+def _begin(control: socket.socket, why: Optional[str]) -> None:
+    """It has loaded; ends the process if it cannot serve."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    if why is not None:
+        with contextlib.suppress(OSError):
+            control.send(f"refused {why}"[:4000].encode(errors="replace"))
+        os._exit(0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PDEATHSIG, 0, 0, 0, 0)
+
+
+def serve_executors(load: Callable[[], None], main: Callable[[dict[str, Any]], int]) -> NoReturn:
+    """The fork server of executors (rt/_executor.py): `load` imports, `main` runs in each fork."""
+    control = _open_control()
+    try:
+        load()
+        import rt.core._process  # noqa: F401
+
+        why = obstacle()
+    except BaseException as error:
+        why = f"loading it raised {type(error).__name__}: {error}"
+    _begin(control, why)
+    gc.collect()
+    gc.freeze()
+    Server(control, {}, main).run()
+
+
+def serve() -> NoReturn:
+    """Loads the trainable that the environment names, then serves, or refuses and ends."""
+    control = _open_control()
     why: Optional[str] = None
     payload: dict[str, Any] = {}
     try:
@@ -324,14 +364,7 @@ def serve() -> NoReturn:
             why = why.replace("its import", "its import or set-up (reuse_actors)")
     except BaseException as error:
         why = f"loading it raised {type(error).__name__}: {error}"
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    if why is not None:
-        with contextlib.suppress(OSError):
-            control.send(f"refused {why}"[:4000].encode(errors="replace"))
-        os._exit(0)
-    libc.prctl(_PDEATHSIG, 0, 0, 0, 0)
+    _begin(control, why)
     _rehearse()
     gc.collect()
     gc.freeze()

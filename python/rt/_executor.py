@@ -1,0 +1,150 @@
+"""`python -m rt._executor`: an executor, which forks a process for each connection of its driver.
+
+It runs no code of the user itself (adr/0041). It ends when it has had no process for a while, so that nothing
+is left of a driver that was killed. With RT_WARM_SERVER the process is the fork server of executors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn, Optional
+
+from rt.core import _dial
+
+_IDLE_S = 10.0  # Without any process: the driver is gone, or has given the executor back.
+_GREETING_S = 5.0
+_PDEATHSIG = 1
+
+
+def preload() -> None:
+    """Imports the packages that the driver has imported; what fails will fail where it is needed."""
+    for name in os.environ.get("RT_PRELOAD", "").split(","):
+        if name:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+class Executor:
+    """Accepts connections and forks."""
+
+    def __init__(self, directory: str, secret: str) -> None:
+        self._secret = secret
+        self._directory = directory
+        self._listener = _dial.listen(directory)
+        self._pids: dict[int, int] = {}  # pidfd -> pid.
+        self._poll = select.poll()
+        self._poll.register(self._listener, select.POLLIN)
+
+    def run(self) -> int:
+        """Until it is idle, or is told to end."""
+        signal.signal(signal.SIGTERM, self._end)
+        idle_since = time.monotonic()
+        while True:
+            if self._pids:
+                idle_since = time.monotonic()
+            left = idle_since + _IDLE_S - time.monotonic()
+            if left <= 0:
+                return 0
+            for fd, _ in self._poll.poll(None if self._pids else left * 1000):
+                if fd == self._listener.fileno():
+                    self._accept()
+                else:
+                    self._reap(fd)
+                    idle_since = time.monotonic()
+
+    def _end(self, *_: Any) -> NoReturn:
+        for pid in self._pids.values():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(128 + signal.SIGTERM)
+
+    def _accept(self) -> None:
+        sock, _ = self._listener.accept()
+        try:
+            sock.settimeout(_GREETING_S)
+            what, number = _dial.read_greeting(sock, self._secret)
+        except (OSError, PermissionError):
+            sock.close()
+            return
+        if what == _dial.KILL:
+            if number in self._pids.values():
+                with contextlib.suppress(OSError):
+                    os.kill(number, signal.SIGKILL)
+            sock.close()
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            print(f"rt: fork: {error}", file=sys.stderr, flush=True)
+            sock.close()
+            return
+        if pid == 0:
+            self._become(sock, number)
+        sock.close()
+        pidfd = os.pidfd_open(pid)
+        self._pids[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+
+    def _become(self, sock: socket.socket, number: int) -> NoReturn:
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for pidfd in self._pids:
+            os.close(pidfd)
+        self._listener.close()
+        from rt.core._process import run_process
+
+        run_process(sock, number)
+
+    def _reap(self, pidfd: int) -> None:
+        pid = self._pids.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            self._note(pid, status)
+
+    def _note(self, pid: int, status: int) -> None:
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            text = f"signal {number} ({signal.Signals(number).name})"
+        else:
+            text = f"exit code {os.WEXITSTATUS(status)}"
+        with contextlib.suppress(OSError), open(
+            f"{self._directory}/ends", "a", encoding="ascii"
+        ) as file:
+            file.write(f"{pid} {text}\n")
+
+
+def main(loaded: Optional[dict[str, Any]] = None) -> int:
+    """One executor, in a process of its own or in a fork of the fork server."""
+    if loaded is None:
+        preload()
+    with open(os.environ["RT_CONFIG"], encoding="utf-8") as file:
+        secret = str(json.load(file)["secret"])
+    executor = Executor(os.environ["RT_TRIAL_DIR"], secret)
+    import rt.core._process  # noqa: F401  # Once, and not in each process.
+
+    gc.collect()
+    gc.freeze()
+    return executor.run()
+
+
+if __name__ == "__main__":
+    if "RT_WARM_SERVER" in os.environ:
+        from rt import _warm
+
+        _warm.serve_executors(preload, main)
+    sys.exit(main())

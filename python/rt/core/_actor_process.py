@@ -1,0 +1,229 @@
+"""A process that is an actor: one call after another, in threads, or in an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
+
+from rt.core import _context
+from rt.core._channel import Message
+from rt.core._records import STREAM
+from rt.core._values import Packed, pack
+
+if TYPE_CHECKING:
+    from rt.core._process import Process
+
+_ASYNC_CALLS = 1000  # Of an actor with coroutines, at a time; as in Ray.
+
+
+class ExitActor(BaseException):
+    """Raised by exit_actor()."""
+
+
+class ActorProcess:
+    """The actor of a process."""
+
+    def __init__(self, process: Process, message: Message) -> None:
+        self._process = process
+        self._borrower = process.borrower
+        self._message = message
+        self._object: Any = None
+        self._id = int(message[1])
+        self._name = ""
+        self._cancelled: Optional[int] = None
+        self._tasks: dict[int, Any] = {}  # Coroutines that run.
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+
+    def run(self) -> NoReturn:
+        """Makes the object, and runs the calls until the driver is gone."""
+        _, _, digest, packed, values, options = self._message
+        _context.begin_actor(options.get("name"))
+        _context.enter(0, self._id)
+        self._name = self._borrower.functions[digest][0]
+        self._process.hold(values)  # Its arguments may be kept in the object.
+        concurrency = options.get("max_concurrency")
+        try:
+            made = self._process.function(digest)
+            is_async = _has_coroutines(made)
+            if is_async:
+                self._loop = asyncio.new_event_loop()
+                asyncio.set_event_loop(self._loop)
+            args, kwargs = self._process.arguments(packed, values)
+            self._object = made(*args, **kwargs)
+        except BaseException as error:
+            from rt.core._process import pack_error
+
+            self._borrower.post(("m", pack_error(f"{self._name}.__init__", error)[0]), at_once=True)
+            self._wait_for_end()
+        self._borrower.post(("m", None), at_once=True)
+        if self._loop is not None:
+            self._run_loop(self._loop, int(concurrency or _ASYNC_CALLS))
+        elif concurrency and int(concurrency) > 1:
+            self._run_threads(int(concurrency))
+        self._run_calls()
+
+    def _wait_for_end(self) -> NoReturn:
+        while True:  # The driver closes the connection.
+            self._borrower.pump.run_until(lambda: False)
+
+    def _take(self) -> Message:
+        borrower = self._borrower
+        work = borrower.work
+        while True:
+            if not work:
+                borrower.flush_now()
+                borrower.pump.run_until(lambda: bool(work))
+            try:
+                return work.popleft()
+            except IndexError:
+                continue
+
+    def _run_calls(self) -> NoReturn:
+        process, work = self._process, self._borrower.work
+        while True:
+            message = self._take()
+            process.begin(int(message[1]))
+            self._call(message)
+            process.end()
+            if not work:
+                self._borrower.flush_now()
+
+    def _run_threads(self, count: int) -> NoReturn:
+        threads = concurrent.futures.ThreadPoolExecutor(count, "rt-actor")
+        while True:
+            threads.submit(self._call_in_thread, self._take())
+
+    def _call_in_thread(self, message: Message) -> None:
+        self._call(message)
+        self._borrower.flush_now()
+
+    def _call(self, message: Message) -> None:
+        _, number, method, packed, values, num_returns, retry_on = message
+        _context.enter(number, self._id)
+        began = time.perf_counter()
+        held = self._process.hold(values)
+        try:
+            bound = self._method(method)
+            args, kwargs = self._process.arguments(packed, values)
+            result = bound(*args, **kwargs)
+            results = self._process.results(number, result, num_returns)
+        except ExitActor:
+            self._exit()
+        except BaseException as error:
+            self._process.end()
+            self._process.post_error(number, f"{self._name}.{method}", error, began, retry_on)
+        else:
+            self._borrower.post(("d", number, results, time.perf_counter() - began))
+        args = kwargs = result = None  # type: ignore[assignment]
+        if held:
+            self._borrower.let_go(held)
+
+    def _method(self, name: str) -> Any:
+        if name == "__ray_terminate__":
+            raise ExitActor
+        if name == "__ray_ready__":
+            return lambda: True
+        if name == "__ray_call__":
+            return lambda function, *args, **kwargs: function(self._object, *args, **kwargs)
+        return getattr(self._object, name)
+
+    def _exit(self) -> NoReturn:
+        self._borrower.flush_now()
+        self._borrower.post(("q",), at_once=True)
+        os._exit(0)
+
+    def cancel(self, number: int) -> None:
+        """Cancels a call: a coroutine, or one that has not begun."""
+        task = self._tasks.get(number)
+        if task is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(task.cancel)
+            return
+        if number == self._process.current:
+            self._process._cancelled = number
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            return
+        for each in list(self._borrower.work):
+            if each[1] == number:
+                self._borrower.work.remove(each)
+                self._process.post_error(
+                    number, each[2], KeyboardInterrupt(), time.perf_counter(), False
+                )
+
+    # Coroutines.
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop, concurrency: int) -> NoReturn:
+        limit = asyncio.Semaphore(concurrency)
+        pump, work = self._borrower.pump, self._borrower.work
+
+        def arrived() -> None:
+            pump.turn(0.0)
+            while work:
+                message = work.popleft()
+                task = loop.create_task(self._call_async(message, limit))
+                self._tasks[int(message[1])] = task
+            self._borrower.flush_now()
+
+        loop.add_reader(self._borrower.fileno(), arrived)
+        loop.call_soon(arrived)
+        loop.run_forever()
+        os._exit(1)
+
+    async def _call_async(self, message: Message, limit: asyncio.Semaphore) -> None:
+        _, number, method, packed, values, num_returns, retry_on = message
+        began = time.perf_counter()
+        held = self._process.hold(values)
+        try:
+            async with limit:
+                _context.enter(number, self._id)
+                bound = self._method(method)
+                args, kwargs = self._process.arguments(packed, values)
+                result = bound(*args, **kwargs)
+                results = await self._results(number, result, num_returns)
+        except ExitActor:
+            self._exit()
+        except asyncio.CancelledError:
+            self._process.post_error(
+                number, f"{self._name}.{method}", KeyboardInterrupt(), began, False
+            )
+        except BaseException as error:
+            self._process.post_error(number, f"{self._name}.{method}", error, began, retry_on)
+        else:
+            self._borrower.post(("d", number, results, time.perf_counter() - began))
+        del self._tasks[number]
+        self._borrower.flush_now()
+        if held:
+            self._borrower.let_go(held)
+
+    async def _results(
+        self, number: int, result: Any, num_returns: int
+    ) -> list[tuple[Packed, tuple[int, ...]]]:
+        if num_returns == STREAM and hasattr(result, "__aiter__"):
+            async for item in result:
+                packed, refs = pack(item)
+                self._borrower.post(("y", number, packed, refs), at_once=True)
+            return []
+        if inspect.isawaitable(result):
+            result = await result
+        return self._process.results(number, result, num_returns)
+
+
+def _has_coroutines(made: Any) -> bool:
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+        for _, each in inspect.getmembers(made, inspect.isfunction)
+    )
+
+
+def exit_actor() -> NoReturn:
+    """Ends the actor that calls it, after the calls that have ended."""
+    if _context.RuntimeContext().get_actor_id() is None:
+        raise TypeError("exit_actor() is for code in an actor")
+    raise ExitActor
+
+

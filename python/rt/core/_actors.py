@@ -1,0 +1,364 @@
+"""The actors of a session: their processes, their calls in order, their restarts. All with the hub's lock."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Optional
+
+from rt.core._places import Conn, Pool, Slot
+from rt.core._records import Entry, Function, Options, Task
+from rt.core._values import Packed, PackedCall, unpack
+from rt.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+    PendingCallsLimitExceeded,
+    RayError,
+    TaskError,
+)
+
+if TYPE_CHECKING:
+    from rt.core._hub import Hub
+
+_AHEAD = 1000  # Calls that are sent to a process before it has run them.
+
+PENDING, STARTING, ALIVE, DEAD = "PENDING", "STARTING", "ALIVE", "DEAD"
+
+
+class Actor:
+    """An actor: what it was made with, and the calls that wait for it."""
+
+    __slots__ = (
+        "call", "calls", "conn", "died", "function", "id", "is_ending", "options", "pool",
+        "restarts", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self, number: int, function: Function, call: PackedCall, options: dict[str, Any], pool: Pool
+    ) -> None:
+        self.id = number
+        self.function = function
+        self.call = call
+        self.options = options
+        self.pool = pool
+        self.state = PENDING
+        self.calls: deque[Task] = deque()  # Not sent yet.
+        self.conn: Optional[Conn] = None
+        self.restarts = 0
+        self.is_ending = False  # It ends once its calls have.
+        self.died: Optional[BaseException] = None
+
+    @property
+    def max_restarts(self) -> int:
+        """-1: without end."""
+        return int(self.options.get("max_restarts") or 0)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        given = self.options.get("name")
+        return f"{self.function.name} {given!r}" if given else self.function.name
+
+
+class Actors:
+    """The actors of a session."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.by_id: dict[int, Actor] = {}
+        self._names: dict[tuple[str, str], int] = {}
+        self._unplaced: dict[int, Actor] = {}
+
+    def create(
+        self, number: int, function: Function, call: PackedCall, options: dict[str, Any]
+    ) -> None:
+        """A new actor. Raises ValueError when its name is taken."""
+        name = options.get("name")
+        key = (options.get("namespace") or "", name)
+        if name:
+            taken = self.by_id.get(self._names.get(key, -1))
+            if taken is not None and taken.state != DEAD:
+                raise ValueError(
+                    f"an actor with the name {name!r} exists; get_actor({name!r}) returns it"
+                )
+        hub = self.hub
+        pool = hub.schedule.pool((options["resources"], options.get("env_vars") or ()))
+        actor = Actor(number, hub.learn(function), call, options, pool)
+        self._register(actor)
+        if name:
+            self._names[key] = number
+        for each in (*call[1], *(each for _, each in call[2])):
+            hub.keep(each)
+        if pool.failure is not None:
+            self._die(actor, ActorUnschedulableError(str(pool.failure)))
+            return
+        self._unplaced[number] = actor
+        self._await_arguments(actor)
+
+    def create_dead(self, number: int, function: Function, why: str) -> None:
+        """An actor that cannot be: its calls say why."""
+        pool = self.hub.schedule.pool(((), ()))
+        actor = Actor(number, function, (None, (), ()), {"resources": ()}, pool)
+        self._register(actor)
+        self._die(actor, ActorDiedError(why))
+
+    def _register(self, actor: Actor) -> None:
+        self.by_id[actor.id] = actor
+        self.hub.entries[actor.id] = Entry()
+
+    def _await_arguments(self, actor: Actor) -> None:
+        missing = [n for _, n in actor.call[2] if not self.hub.entries[n].is_ready]
+        if missing:
+            self.hub.entries[missing[0]].wait(lambda _number, _entry: self._await_arguments(actor))
+        else:
+            self.place(actor.pool)
+
+    def waits(self, pool: Pool) -> int:
+        """How many actors wait for an executor of the pool."""
+        return sum(each.pool is pool for each in self._unplaced.values())
+
+    def place(self, pool: Pool) -> None:
+        """Gives waiting actors their processes, as long as there is room."""
+        for actor in [each for each in self._unplaced.values() if each.pool is pool]:
+            if any(not self.hub.entries[number].is_ready for _, number in actor.call[2]):
+                continue
+            slot = next((one for one in pool.slots.values() if self._has_room(one)), None)
+            conn = self.hub.schedule.connect(slot) if slot is not None else None
+            if conn is None:
+                self.hub.schedule.places.hungry(pool)
+                return
+            del self._unplaced[actor.id]
+            self._start(actor, conn)
+
+    def _has_room(self, slot: Slot) -> bool:
+        return slot.pool.is_free or slot.running < slot.width
+
+    def _start(self, actor: Actor, conn: Conn) -> None:
+        hub = self.hub
+        actor.conn, actor.state = conn, STARTING
+        conn.actor = actor
+        if not actor.pool.is_free:
+            conn.slot.running += 1
+        task = Task(actor.id, actor.function, Options(()), *actor.call, [])
+        values = hub.arguments_of(task)
+        if isinstance(values, Entry):
+            self._end_conn(actor)
+            self._die(actor, unpack(values.packed))
+            return
+        hub.schedule.send_function(conn, task)
+        hub.schedule.lend(conn, task, values)
+        options = {key: actor.options.get(key) for key in ("max_concurrency", "name")}
+        conn.post(("A", actor.id, actor.function.digest, actor.call[0], values, options))
+
+    def made(self, conn: Conn, error: Optional[Packed]) -> None:
+        """Its constructor has returned, or raised."""
+        actor: Actor = conn.actor
+        if error is None:
+            actor.state = ALIVE
+            self.send_calls(actor)
+            return
+        cause = unpack(error)
+        text = f"the constructor of {actor.function.name} raised:\n"
+        text += cause.traceback_str if isinstance(cause, TaskError) else str(cause)
+        self._end_conn(actor)
+        self._die(actor, ActorDiedError(text))
+
+    def call(
+        self,
+        number: int,
+        actor_id: int,
+        method: str,
+        call: PackedCall,
+        options: Options,
+        returns: list[int],
+    ) -> Task:
+        """A call, to be added. Raises PendingCallsLimitExceeded, and ValueError."""
+        actor = self.by_id.get(actor_id)
+        if actor is None:
+            raise ValueError("the actor is not known in this session")
+        most = int(actor.options.get("max_pending_calls") or -1)
+        sent = len(actor.conn.inflight) if actor.conn is not None else 0
+        if most > 0 and len(actor.calls) + sent >= most:
+            raise PendingCallsLimitExceeded(f"{most} calls of {actor.name} wait already")
+        task = Task(number, actor.function, options, *call, returns)
+        task.actor, task.method = actor, method
+        return task
+
+    def add_call(self, task: Task) -> None:
+        """The call waits for its turn."""
+        actor: Actor = task.actor
+        self.hub.keep(actor.id)  # A call keeps its actor.
+        if actor.state == DEAD:
+            self._fail(task, self._died(actor))
+            return
+        actor.calls.append(task)
+        if actor.state == ALIVE:
+            self.send_calls(actor)
+
+    def send_calls(self, actor: Actor) -> None:
+        """Sends calls in their order, up to the first whose arguments are missing."""
+        conn = actor.conn
+        if actor.state != ALIVE or conn is None:
+            return
+        hub, calls = self.hub, actor.calls
+        while calls and len(conn.inflight) < _AHEAD:
+            task = calls[0]
+            if task.missing and not task.cancelled:
+                return
+            calls.popleft()
+            if task.id not in hub.tasks:  # It was cancelled.
+                self.hub.release(actor.id)
+                continue
+            values = hub.arguments_of(task)
+            if isinstance(values, Entry):
+                for each in values.refs:
+                    hub.keep(each)
+                hub.fail_task(task, values.packed, values.refs)
+                self.hub.release(actor.id)
+                continue
+            hub.schedule.lend(conn, task, values)
+            conn.inflight[task.id] = task
+            task.conn = conn
+            conn.post_task(("c", task.id, task.method, task.packed, values,
+                            task.options.num_returns, task.options.retry_on))  # fmt: skip
+
+    def call_ended(self, actor: Actor) -> None:
+        """A call has ended."""
+        self.send_calls(actor)
+        self.hub.release(actor.id)
+        if actor.is_ending:
+            self._end_if_done(actor)
+
+    def call_again(self, task: Task) -> None:
+        """A call that raised is called again; call_ended follows."""
+        actor: Actor = task.actor
+        self.hub.keep(actor.id)
+        actor.calls.appendleft(task)
+
+    def _fail(self, task: Task, error: BaseException) -> None:
+        self.hub.fail_with(task, error)
+        self.hub.release(task.actor.id)
+
+    # Ends.
+
+    def out_of_scope(self, number: int) -> None:
+        """Its last handle is gone: it ends once its calls have."""
+        actor = self.by_id[number]
+        if actor.options.get("lifetime") == "detached":
+            return
+        actor.is_ending = True
+        self._end_if_done(actor)
+
+    def _end_if_done(self, actor: Actor) -> None:
+        busy = actor.calls or (actor.conn is not None and actor.conn.inflight)
+        if busy or self.hub.entries[actor.id].count > 0 or actor.state == STARTING:
+            return
+        self._end_conn(actor)
+        self._die(actor, ActorDiedError(f"{actor.name} has ended: no handle of it was left"))
+        self._forget(actor)
+
+    def _forget(self, actor: Actor) -> None:
+        self.by_id.pop(actor.id, None)
+        self.hub.entries.pop(actor.id, None)
+        for key in [key for key, number in self._names.items() if number == actor.id]:
+            del self._names[key]
+
+    def kill(self, number: int, no_restart: bool) -> None:
+        """Ends its process at once. Its calls fail."""
+        actor = self.by_id.get(number)
+        if actor is None:
+            raise ValueError("the actor is not known in this session")
+        if actor.state == DEAD:
+            return
+        error = ActorDiedError(f"{actor.name} was ended by rt.kill")
+        if no_restart:
+            actor.options = {**actor.options, "max_restarts": 0}
+        conn = actor.conn
+        if conn is None:
+            if no_restart:
+                self._die(actor, error)
+            return
+        self.hub.schedule.places.kill(conn)
+        self.lost(actor, conn, "it was ended by rt.kill", error)
+
+    def left(self, conn: Conn) -> None:
+        """It called exit_actor."""
+        actor: Actor = conn.actor
+        actor.options = {**actor.options, "max_restarts": 0}
+        self.lost(actor, conn, "", ActorDiedError(f"{actor.name} called exit_actor()"))
+
+    def lost(
+        self, actor: Actor, conn: Conn, why: str, error: Optional[RayError] = None
+    ) -> None:
+        """Its process has ended."""
+        hub = self.hub
+        if actor.conn is not conn:
+            return
+        tasks = list(conn.inflight.values())
+        crash = error or ActorDiedError(str(hub.schedule.crash(conn, actor.name, why)))
+        self._end_conn(actor)
+        again = actor.max_restarts < 0 or actor.restarts < actor.max_restarts
+        if again and not actor.is_ending:
+            actor.restarts += 1
+            actor.state = PENDING
+            self._unplaced[actor.id] = actor
+            unavailable = ActorUnavailableError(f"{crash}; the call may have run, the actor restarts")
+            for task in reversed(tasks):
+                task.conn = None
+                if task.may_retry() and not task.cancelled and not task.yielded:
+                    task.tries += 1
+                    actor.calls.appendleft(task)
+                else:
+                    self._fail(task, unavailable)
+            self.place(actor.pool)
+            return
+        for task in tasks:
+            self._fail(task, crash)
+        self._die(actor, crash)
+
+    def _end_conn(self, actor: Actor) -> None:
+        conn, actor.conn = actor.conn, None
+        if conn is None:
+            return
+        if not actor.pool.is_free:
+            conn.slot.running -= 1
+        self.hub.schedule.close_conn(conn)
+        conn.inflight.clear()
+        if not actor.pool.is_free:
+            self.hub.schedule.dispatch(actor.pool)
+
+    def _died(self, actor: Actor) -> BaseException:
+        return actor.died or ActorDiedError(f"{actor.name} has ended")
+
+    def _die(self, actor: Actor, error: BaseException) -> None:
+        if actor.state == DEAD:
+            return
+        actor.state, actor.died = DEAD, error
+        self._unplaced.pop(actor.id, None)
+        calls, actor.calls = list(actor.calls), deque()
+        for task in calls:
+            self._fail(task, error)
+        call, actor.call = actor.call, (None, (), ())
+        for each in (*call[1], *(each for _, each in call[2])):
+            self.hub.release(each)
+        entry = self.hub.entries.get(actor.id)
+        if entry is not None and entry.count <= 0:
+            self._forget(actor)
+
+    def cannot(self, pool: Pool, why: str) -> None:
+        """No node could have the executor that they need."""
+        for actor in [each for each in self._unplaced.values() if each.pool is pool]:
+            self._die(actor, ActorUnschedulableError(why))
+
+    def find(self, name: str, namespace: Optional[str] = None) -> dict[str, Any]:
+        """The actor of a name. Raises ValueError."""
+        actor = self.by_id.get(self._names.get((namespace or "", name), -1))
+        if actor is None or actor.state == DEAD:
+            raise ValueError(f"no actor has the name {name!r}")
+        return {
+            "id": actor.id,
+            "class": actor.function.name,
+            "methods": actor.options.get("methods") or {},
+        }
+
+

@@ -1,0 +1,66 @@
+"""How a driver reaches an executor on its machine: a Unix socket in the directory of its attempt."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+import struct
+
+SOCKET_NAME = "tasks.sock"
+GREETING = struct.Struct("<8s32sBQ")  # Magic, secret, what follows, a number.
+_MAGIC = b"rt-tasks"
+TASKS, KILL = 1, 2  # A process for tasks with this number; the end of the process with this pid.
+_TIMEOUT_S = 5.0
+
+
+def _short(directory: str) -> tuple[int, str]:
+    """The directory, open, and a path in it that fits into a socket's address (107 bytes)."""
+    fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    return fd, f"/proc/self/fd/{fd}/{SOCKET_NAME}"
+
+
+def dial(directory: str) -> socket.socket:
+    """A connection to the executor. Raises OSError."""
+    fd, path = _short(directory)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(_TIMEOUT_S)
+        sock.connect(path)
+        return sock
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(fd)
+
+
+def listen(directory: str) -> socket.socket:
+    """The executor's socket."""
+    fd, path = _short(directory)
+    try:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.bind(path)
+        sock.listen(1024)
+        return sock
+    finally:
+        os.close(fd)
+
+
+def greet(sock: socket.socket, secret: str, what: int, number: int) -> None:
+    """The first bytes of a connection."""
+    sock.sendall(GREETING.pack(_MAGIC, secret.encode("ascii"), what, number))
+
+
+def read_greeting(sock: socket.socket, secret: str) -> tuple[int, int]:
+    """(what follows, the number). Raises PermissionError when it is not the session's driver."""
+    data = b""
+    while len(data) < GREETING.size:
+        piece = sock.recv(GREETING.size - len(data))
+        if not piece:
+            raise PermissionError("the connection ended before its greeting")
+        data += piece
+    magic, shown, what, number = GREETING.unpack(data)
+    if magic != _MAGIC or not hmac.compare_digest(shown, secret.encode("ascii")):
+        raise PermissionError("a connection did not show the secret of the session")
+    return what, number

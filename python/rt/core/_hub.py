@@ -1,0 +1,392 @@
+"""The driver's session: it owns all values, runs all tasks, and is asked by all its processes (adr/0041)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, Callable, Optional
+
+from rt.core._actors import Actors
+from rt.core._client import Client, _nothing
+from rt.core._places import Conn
+from rt.core._records import STREAM, Entry, Function, Options, Task
+from rt.core._refs import ObjectRef
+from rt.core._schedule import Schedule
+from rt.core._serve import SERVED
+from rt.core._store import Store
+from rt.core._values import Packed, PackedCall, Shared, pack
+from rt.exceptions import GetTimeoutError, RayError, TaskCancelledError
+
+_CREATOR_BITS = 40  # Of a number: above them is the process that made it, 0 the driver.
+
+
+class Hub(Client):
+    """The session of a driver."""
+
+    def __init__(self, session: str, places: Any) -> None:
+        """places: rt.core._session.Places, which has executors."""
+        super().__init__(session)
+        self._next = 0
+        self._next_conn = 0
+        self.functions: dict[bytes, Function] = {}
+        self.tasks: dict[int, Task] = {}  # That have not ended.
+        self.store_of = Store()
+        self.schedule = Schedule(self, places)
+        self.actors = Actors(self)
+        self.print_out: Callable[[str, str], None] = _print
+        self.pump.on_tick = self._tick
+        self.pump.start()
+        os.register_at_fork(after_in_child=self._forget_in_child)
+
+    def _forget_in_child(self) -> None:
+        from rt.core import _client
+
+        self.pump.forget_in_child()
+        if _client.find_client() is self:
+            _client.set_client(None)
+
+    def _tick(self, now: float) -> None:
+        self.drain()
+        self.schedule.tick(now)
+
+    def close(self) -> None:
+        """Ends the session: its processes end."""
+        with self.lock:
+            for slots in [list(pool.slots.values()) for pool in self.schedule.pools.values()]:
+                for slot in slots:
+                    for conn in list(slot.conns):
+                        self.schedule.close_conn(conn)
+        self.schedule.places.close()
+        self.pump.close()
+
+    # Numbers and values. All with the lock.
+
+    def number(self) -> int:
+        """A new number."""
+        self._next += 1
+        return self._next
+
+    def conn_number(self) -> int:
+        """The first number of what a process creates."""
+        self._next_conn += 1
+        return self._next_conn << _CREATOR_BITS
+
+    def entry(self, number: int) -> Entry:
+        """The value of the number. Raises ValueError."""
+        entry = self.entries.get(number)
+        if entry is None:
+            raise ValueError(f"the value {number:x} is not known in this session")
+        return entry
+
+    def keep(self, number: int) -> None:
+        """Something more keeps the value."""
+        self.entry(number).count += 1
+
+    def release(self, number: int, count: int = 1) -> None:
+        """Something keeps it no more."""
+        entry = self.entries.get(number)
+        if entry is None:
+            return
+        entry.count -= count
+        if entry.count > 0:
+            return
+        if number in self.actors.by_id:
+            self.actors.out_of_scope(number)
+            return
+        if not entry.is_ready and entry.task is not None:
+            return  # The task runs all the same; its value is dropped when it comes.
+        self._drop(number, entry)
+
+    def _drop(self, number: int, entry: Entry) -> None:
+        self.entries.pop(number, None)
+        if isinstance(entry.packed, Shared):
+            self.store_of.remove(number)
+        entry.packed = b""
+        for each in entry.refs:
+            self.release(each)
+        for each in entry.items or ():
+            self.release(each)
+
+    def _let_go(self, number: int, handles: int) -> None:
+        self.release(number, handles)
+
+    def set_value(self, number: int, packed: Packed, refs: tuple[int, ...]) -> None:
+        """The value has come; references in it are kept already."""
+        self._set(number, packed, refs, False)
+
+    def set_error(self, number: int, packed: Packed, refs: tuple[int, ...] = ()) -> None:
+        """An error has come instead of the value."""
+        self._set(number, packed, refs, True)
+
+    def _set(self, number: int, packed: Packed, refs: tuple[int, ...], is_error: bool) -> None:
+        entry = self.entries.get(number)
+        if entry is None or entry.is_ready:
+            for each in refs:
+                self.release(each)
+            return
+        if isinstance(packed, Shared):
+            try:
+                packed = self.store_of.add(number, packed, self.entries)
+            except RayError as error:
+                packed, is_error = pack(error)[0], True
+        entry.packed, entry.refs = packed, refs
+        entry.is_error, entry.is_ready = is_error, True
+        entry.task = None
+        if entry.waiters is not None or self._watches or self._last_rest() is not None:
+            self.note_ready(number, entry)
+        if entry.count <= 0:
+            self._drop(number, entry)
+
+    # What the driver's own code asks for.
+
+    def store(self, packed: Packed, refs: tuple[int, ...]) -> int:
+        """Keeps a value."""
+        with self.lock:
+            return self.put_value(self.number(), packed, refs)
+
+    def put_value(self, number: int, packed: Packed, refs: tuple[int, ...]) -> int:
+        """Keeps a value under this number. With the lock."""
+        for each in refs:
+            self.keep(each)
+        self.entries[number] = Entry()
+        self.set_value(number, packed, refs)
+        entry = self.entries[number]
+        if entry.is_error:
+            self._drop(number, entry)
+            self._unpacked(entry.packed, True)
+        return number
+
+    def submit(self, function: Function, call: PackedCall, options: Options) -> list[int]:
+        """Submits a task of the driver."""
+        with self.lock:
+            if self.dropped:
+                self.drain()
+            count = 1 if options.num_returns == STREAM else options.num_returns
+            number = self.number()
+            returns = [number]
+            for _ in range(count - 1):
+                returns.append(self.number())
+            if not count:
+                returns = []
+            self.add_task(Task(number, function, options, *call, returns))
+            return returns
+
+    def add_task(self, task: Task) -> None:
+        """A new task: with its values, and what it needs. With the lock."""
+        entries = self.entries
+        for each in task.refs:
+            self.keep(each)
+        for each in task.returns:
+            entries[each] = Entry(1, task)
+        if task.options.num_returns == STREAM:
+            entries[task.returns[0]].items = []
+        self.tasks[task.id] = task
+        for _, each in task.places:
+            entry = self.entry(each)
+            entry.count += 1
+            if not entry.is_ready:
+                task.missing += 1
+                entry.wait(lambda _number, _entry: self._argument_came(task))
+        if task.actor is not None:
+            self.actors.add_call(task)
+        elif not task.missing:
+            self.schedule.add(task)
+
+    def _argument_came(self, task: Task) -> None:
+        task.missing -= 1
+        if task.missing or task.cancelled:
+            return
+        if task.actor is not None:
+            self.actors.send_calls(task.actor)
+        else:
+            self.schedule.add(task)
+
+    def arguments_of(self, task: Task) -> Any:
+        """[(place, value)] of the references among its arguments; the error of one as bytes."""
+        found = []
+        for place, number in task.places:
+            entry = self.entries[number]
+            if entry.is_error:
+                return entry
+            found.append((place, entry.packed))
+        return found
+
+    def end_task(self, task: Task) -> None:
+        """It needs nothing any more."""
+        if self.tasks.pop(task.id, None) is None:
+            return
+        for each in task.refs:
+            self.release(each)
+        for _, each in task.places:
+            self.release(each)
+
+    def fail_task(self, task: Task, packed: Packed, refs: tuple[int, ...] = ()) -> None:
+        """All that it returns is this error."""
+        if task.id not in self.tasks:
+            return
+        returns = task.returns
+        if task.options.num_returns == STREAM:
+            self.close_stream(task, packed, refs)
+            returns = []
+        for index, each in enumerate(returns):
+            if index:
+                for ref in refs:
+                    self.keep(ref)
+            self.set_error(each, packed, refs)
+        if not returns and task.options.num_returns != STREAM:
+            for ref in refs:
+                self.release(ref)
+        self.end_task(task)
+
+    def fail_with(self, task: Task, error: BaseException) -> None:
+        """The same, with an error of rt."""
+        self.fail_task(task, pack(error)[0])
+
+    # Streams.
+
+    def add_item(self, task: Task, packed: Packed, refs: tuple[int, ...], is_error: bool) -> None:
+        """The generator has yielded."""
+        stream = self.entries.get(task.returns[0])
+        if stream is None or stream.items is None:
+            for each in refs:
+                self.release(each)
+            return
+        number = self.number()
+        self.entries[number] = Entry()
+        (self.set_error if is_error else self.set_value)(number, packed, refs)
+        stream.items.append(number)
+        task.yielded += 1
+        self.note_yield(stream)
+
+    def note_yield(self, stream: Entry) -> None:
+        """Whoever waits for the next item looks again."""
+        if stream.waiters:
+            waiters, stream.waiters = stream.waiters, None
+            for waiter in waiters:
+                waiter(-1, stream)
+
+    def close_stream(self, task: Task, packed: Optional[Packed], refs: tuple[int, ...]) -> None:
+        """The generator has ended; with an error, that is its last item."""
+        number = task.returns[0]
+        if packed is not None:
+            self.add_item(task, packed, refs, True)
+        if number in self.entries:
+            self.set_value(number, pack(None)[0], ())
+
+    def next_of(
+        self, stream: ObjectRef, index: int, timeout_s: Optional[float]
+    ) -> Optional[ObjectRef]:
+        """The item at `index`, once it was yielded."""
+        entry = self.entries[stream._id]
+        items = entry.items
+        assert items is not None
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self.pump.run_until(lambda: len(items) > index or entry.is_ready, end):
+            raise GetTimeoutError(f"nothing was yielded within {timeout_s:g} s")
+        with self.lock:
+            if len(items) <= index:
+                return None
+            number = items[index]
+            self.keep(number)
+            return ObjectRef(number, self)
+
+    # The rest of what the driver asks for.
+
+    def create_actor(self, function: Function, call: PackedCall, options: dict[str, Any]) -> int:
+        """Starts an actor."""
+        with self.lock:
+            if self.dropped:
+                self.drain()
+            number = self.number()
+            self.actors.create(number, function, call, options)
+            return number
+
+    def call_actor(
+        self, actor: int, method: str, call: PackedCall, options: Options
+    ) -> list[int]:
+        """Calls a method of an actor."""
+        with self.lock:
+            if self.dropped:
+                self.drain()
+            count = 1 if options.num_returns == STREAM else options.num_returns
+            number = self.number()
+            returns = [number] if count else []
+            for _ in range(count - 1):
+                returns.append(self.number())
+            self.add_task(self.actors.call(number, actor, method, call, options, returns))
+            return returns
+
+    def kill_actor(self, actor: int, no_restart: bool) -> None:
+        """Ends its process."""
+        with self.lock:
+            self.actors.kill(actor, no_restart)
+            self.pump.flush()
+
+    def cancel(self, number: int, force: bool, recursive: bool) -> None:
+        """Cancels the task that returns the value."""
+        with self.lock:
+            entry = self.entries.get(number)
+            if entry is not None and entry.task is not None:
+                self.cancel_task(entry.task, force, recursive)
+                self.pump.flush()
+
+    def cancel_task(self, task: Task, force: bool, recursive: bool) -> None:
+        """Takes it from its queue, or has it interrupted. With the lock."""
+        if task.id not in self.tasks or task.cancelled:
+            return
+        if recursive:
+            for each in [one for one in self.tasks.values() if one.parent == task.id]:
+                self.cancel_task(each, force, recursive)
+        task.cancelled = True
+        if task.conn is None:
+            self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
+        elif force and task.actor is None:
+            self.schedule.kill_conn(task.conn)
+        else:
+            task.conn.post(("x", task.id))
+
+    def find_actor(self, name: str, namespace: Optional[str]) -> dict[str, Any]:
+        """A named actor of this session."""
+        with self.lock:
+            found = self.actors.find(name, namespace)
+            self.keep(found["id"])
+            return found
+
+    def ask(self, what: str) -> Any:
+        """Of the cluster."""
+        return self.schedule.places.ask(what)
+
+    # What processes say.
+
+    def take_message(self, conn: Conn, message: tuple[Any, ...]) -> None:
+        """One message of a process."""
+        SERVED[message[0]](self, conn, *message[1:])
+
+    def lost(self, conn: Conn, why: str) -> None:
+        """Its process has ended, or the connection to it."""
+        self.schedule.lost(conn, why)
+
+    def learn(self, function: Function) -> Function:
+        """The one record of a function."""
+        known = self.functions.get(function.digest)
+        if known is not None:
+            return known
+        for each in function.refs:
+            self.keep(each)
+        self.functions[function.digest] = function
+        return function
+
+    def _want(self, numbers: list[int]) -> Callable[[], None]:
+        return _nothing
+
+
+def _print(stream: str, text: str) -> None:
+    out = sys.stderr if stream == "err" else sys.stdout
+    try:
+        out.write(text)
+        out.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+

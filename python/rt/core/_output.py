@@ -1,0 +1,68 @@
+"""What tasks print also reaches the driver, line by line, with the name of the task and its pid."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rt.core._borrower import Borrower
+
+_LINE_MAX = 64 << 10  # Characters; a longer line comes in pieces.
+
+
+class _Output(io.TextIOBase):
+    """Writes to the executor's log, and sends whole lines to the driver."""
+
+    def __init__(self, borrower: Borrower, stream: str, under: Any) -> None:
+        self._borrower = borrower
+        self._stream = stream
+        self._under = under
+        self._partial = ""
+        self._writing = threading.Lock()
+
+    encoding = "utf-8"  # type: ignore[assignment]
+    errors = "backslashreplace"
+
+    def write(self, text: str) -> int:
+        """Writes text."""
+        self._under.write(text)
+        with self._writing:
+            self._partial += text
+            if "\n" not in text and len(self._partial) < _LINE_MAX:
+                return len(text)
+            whole, newline, rest = self._partial.rpartition("\n")
+            if not newline:
+                whole, rest = rest, ""
+            self._partial = rest
+        self._borrower.post(("o", self._stream, whole + "\n"))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes the log."""
+        self._under.flush()
+
+    def fileno(self) -> int:
+        """The descriptor of the log."""
+        return int(self._under.fileno())
+
+    def isatty(self) -> bool:
+        """False."""
+        return False
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def buffer(self) -> Any:
+        """The bytes of the log; what is written there does not reach the driver."""
+        return self._under.buffer
+
+
+def catch_output(borrower: Borrower) -> None:
+    """From here on print() reaches the driver."""
+    sys.stdout = _Output(borrower, "out", sys.stdout)
+    sys.stderr = _Output(borrower, "err", sys.stderr)

@@ -1,0 +1,175 @@
+"""Where tasks run: pools of equal executors, and the connections to their processes.
+
+A pool has the tasks of one shape (resources, environment) that are ready to run, and the slots for them. A slot is an
+executor that the head granted (adr/0041). Each connection to it is a process of its own. One of them
+runs tasks; others wait in `rt.get` and have lent the slot, or are idle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Optional
+
+from rt.core._channel import Channel, Message
+from rt.core._records import Task
+
+if TYPE_CHECKING:
+    from rt.core._hub import Hub
+
+Shape = tuple[tuple[tuple[str, float], ...], tuple[tuple[str, str], ...]]
+QUEUED_S = 0.004  # Work that is queued behind a running task, by what its function costs.
+QUEUED_MAX = 64  # Tasks.
+BLOCKED_MAX = 64  # Processes of a slot that wait in `rt.get`.
+_BATCH_MAX = 16  # Messages to a busy process that are sent together.
+
+
+class Slot:
+    """An executor: capacity for one process that runs, or for `width` of them."""
+
+    __slots__ = ("blocked", "conns", "executor", "idle_at", "node", "pool", "running", "trial_dir", "width")
+
+    def __init__(
+        self, executor: int, pool: Pool, trial_dir: str, node: dict[str, Any], width: int
+    ) -> None:
+        self.executor = executor
+        self.pool = pool
+        self.trial_dir = trial_dir
+        self.node = node
+        self.width = width
+        self.conns: set[Conn] = set()
+        self.running = 0  # Connections with work that do not wait.
+        self.blocked = 0
+        self.idle_at = 0.0  # Since when nothing runs.
+
+    def idle_conn(self) -> Optional[Conn]:
+        """A process that does nothing."""
+        for conn in self.conns:
+            if conn.actor is None and not conn.inflight and not conn.is_blocked:
+                return conn
+        return None
+
+
+class Pool:
+    """Tasks of one shape, and their slots."""
+
+    __slots__ = ("asked", "failure", "hungry_at", "is_full", "limit", "pending", "room", "shape", "slots")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.pending: dict[int, deque[Task]] = {}  # By depth: the deepest first.
+        self.slots: dict[int, Slot] = {}
+        self.room: deque[Conn] = deque()  # Busy ones that take small tasks in advance.
+        self.asked: set[int] = set()  # Executors that were requested and do not run yet.
+        self.limit: Optional[int] = None  # Slots that the cluster could have.
+        self.is_full = False  # No process takes its head now.
+        self.hungry_at: Optional[float] = None  # Since when tasks wait for a slot.
+        self.failure: Optional[BaseException] = None  # Why there can be no slot.
+
+    @property
+    def is_free(self) -> bool:
+        """It needs no capacity: one executor has all its processes."""
+        return not any(amount for _, amount in self.shape[0])
+
+    def add(self, task: Task, first: bool = False) -> None:
+        """A task is ready to run."""
+        queue = self.pending.get(task.depth)
+        if queue is None:
+            queue = self.pending[task.depth] = deque()
+        if first:
+            queue.appendleft(task)
+        else:
+            queue.append(task)
+
+    def head(self) -> Optional[Task]:
+        """The task that comes next. What a task submitted comes before what waits for a first
+        slot: otherwise all slots fill with tasks that wait for others."""
+        while self.pending:
+            depth = max(self.pending) if len(self.pending) > 1 else next(iter(self.pending))
+            queue = self.pending[depth]
+            while queue and queue[0].cancelled:
+                queue.popleft()
+            if queue:
+                return queue[0]
+            del self.pending[depth]
+        return None
+
+    def pop(self) -> Task:
+        """Takes the head."""
+        task = self.head()
+        assert task is not None
+        return self.pending[task.depth].popleft()
+
+    def waiting(self) -> int:
+        """How many tasks wait."""
+        return sum(map(len, self.pending.values()))
+
+    def busy(self) -> int:
+        """How many slots run something."""
+        return sum(1 for slot in self.slots.values() if slot.running)
+
+
+class Conn:
+    """A process of an executor. It is a port of the loop."""
+
+    def __init__(self, hub: Hub, slot: Slot, channel: Channel, number: int) -> None:
+        self.hub = hub
+        self.slot = slot
+        self.channel = channel
+        self.number = number  # The numbers of what it creates begin with it.
+        self.pid = 0
+        self.inflight: dict[int, Task] = {}  # In the order in which they run.
+        self.load_s = 0.0  # What the tasks in flight cost.
+        self.known: set[bytes] = set()  # Functions that it has.
+        self.borrowed: dict[int, int] = {}  # References that it holds: how often it got them.
+        self.wanted: dict[int, int] = {}  # Values that it waits for.
+        self.is_blocked = False
+        self.in_room = False
+        self.began_at = 0.0  # When the task at the head began, or was sent.
+        self.gave_back_at = 0.0
+        self.actor: Any = None
+        self.is_closed = False
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self.channel.fileno()
+
+    def on_readable(self) -> None:
+        """Takes the messages that have arrived."""
+        try:
+            messages = self.channel.read()
+        except (ConnectionError, OSError, EOFError) as error:
+            self.hub.lost(self, str(error))
+            return
+        take = self.hub.take_message
+        for message in messages:
+            take(self, message)
+            if self.is_closed:
+                return
+
+    def flush(self) -> bool:
+        """Sends what was posted."""
+        try:
+            return self.channel.flush()
+        except (ConnectionError, OSError) as error:
+            self.hub.lost(self, str(error))
+            return True
+
+    def post(self, message: Message) -> None:
+        """Sends a message at the next flush."""
+        self.channel.post(message)
+        self.hub.pump.mark(self)
+
+    def has_room(self, task: Task) -> bool:
+        """Whether the task may be queued behind those in flight."""
+        inflight = len(self.inflight)
+        if not inflight:
+            return True
+        cost = task.function.cost_s
+        return inflight < QUEUED_MAX and self.load_s + cost <= QUEUED_S
+
+    def post_task(self, message: Message) -> None:
+        """Sends a task: at once to an idle process, in batches to a busy one."""
+        if self.channel.post(message) == 1 or len(self.inflight) <= 1:
+            self.hub.pump.mark(self)
+        if len(self.inflight) <= 1 or self.channel.post_count >= _BATCH_MAX:
+            self.hub.pump.flush_port(self)

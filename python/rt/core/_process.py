@@ -1,0 +1,255 @@
+"""A process of an executor: it runs tasks one after another, or becomes an actor."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import Any, NoReturn, Optional, Union
+
+from rt import _sources
+from rt._warm import _reseed
+from rt.core import _client, _context
+from rt.core._borrower import Borrower
+from rt.core._channel import Channel
+from rt.core._output import catch_output
+from rt.core._records import STREAM
+from rt.core._values import Packed, pack, unpack, unpack_call
+from rt.exceptions import TaskError
+
+_LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
+_LOOK_S = 0.01
+_REST_S = 1.0  # The other thread sleeps after so long without a task.
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+Result = tuple[Packed, tuple[int, ...]]
+
+
+class Process:
+    """The loop of one process."""
+
+    def __init__(self, borrower: Borrower) -> None:
+        self.borrower = borrower
+        self.functions: dict[bytes, Any] = {}
+        self.current = 0  # The task that runs.
+        self._began_at = 0.0
+        self._busy = threading.Event()
+        self.actor: Any = None  # rt.core._actor_process.ActorProcess
+        self._cancelled: Optional[int] = None
+        borrower.on_cancel = self._cancel
+        threading.Thread(target=self._look, name="rt-messages", daemon=True).start()
+
+    def run(self) -> NoReturn:
+        """Runs what the driver sends, until it is gone."""
+        borrower = self.borrower
+        work = borrower.work
+        while True:
+            if not work:
+                borrower.flush_now()
+                borrower.pump.run_until(lambda: bool(work))
+            try:
+                message = work.popleft()
+            except IndexError:
+                continue  # Given back.
+            if message[0] == "t":
+                self._run_task(*message[1:])
+                if not work:
+                    borrower.flush_now()
+            elif message[0] == "A":
+                from rt.core._actor_process import ActorProcess
+
+                self.actor = ActorProcess(self, message)
+                self.actor.run()
+
+    def begin(self, number: int) -> None:
+        """A task begins in the main thread."""
+        self.current = number
+        self._began_at = time.monotonic()
+        if not self._busy.is_set():
+            self._busy.set()
+
+    def end(self) -> None:
+        """It has ended."""
+        self.current = 0
+
+    def function(self, digest: bytes) -> Any:
+        """The function or class. Raises what unpickling raises."""
+        found = self.functions.get(digest)
+        if found is None:
+            found = self.functions[digest] = pickle.loads(self.borrower.functions[digest][1])
+        return found
+
+    def _run_task(
+        self, number: int, digest: bytes, packed: Optional[Packed], values: list[Any],
+        num_returns: int, retry_on: Union[bool, bytes], is_exact: bool, name: str,
+    ) -> None:  # fmt: skip
+        borrower = self.borrower
+        if is_exact:
+            borrower.flush_now()
+        self.begin(number)
+        _context.enter(number, None)
+        began = time.perf_counter()
+        held = self.hold(values)
+        try:
+            function = self.function(digest)
+            args, kwargs = self.arguments(packed, values)
+            result = function(*args, **kwargs)
+            results = self.results(number, result, num_returns)
+            self.end()
+        except BaseException as error:
+            self.end()
+            shown = name or borrower.functions[digest][0]
+            self.post_error(number, shown, error, began, retry_on)
+        else:
+            borrower.post(("d", number, results, time.perf_counter() - began))
+        args = kwargs = result = None  # type: ignore[assignment]
+        if held:
+            borrower.let_go(held)
+
+    def hold(self, values: list[Any]) -> tuple[int, ...]:
+        """Holds the references among the arguments as long as the task runs."""
+        refs: tuple[int, ...] = values.pop()
+        for _, _, more in values:
+            refs += more
+        if refs:
+            with self.borrower.lock:
+                for each in refs:
+                    self.borrower.receive(each)
+        return refs
+
+    def arguments(
+        self, packed: Optional[Packed], values: list[Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """(args, kwargs) of a call."""
+        return unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
+
+    def results(self, number: int, result: Any, num_returns: int) -> list[Result]:
+        """What a call returned, packed; a generator's items are sent as they come."""
+        if num_returns == 1:
+            return [pack(result)]
+        if num_returns == 0:
+            return []
+        if num_returns == STREAM:
+            for item in result:
+                packed, refs = pack(item)
+                self.borrower.post(("y", number, packed, refs), at_once=True)
+            return []
+        items = list(result) if hasattr(result, "__iter__") else [result]
+        if len(items) != num_returns:
+            raise ValueError(
+                f"num_returns={num_returns}, but the task returned {len(items)} values"
+            )
+        return [pack(item) for item in items]
+
+    def post_error(
+        self,
+        number: int,
+        name: str,
+        error: BaseException,
+        began: float,
+        retry_on: Union[bool, bytes],
+    ) -> None:
+        """Reports that a call raised."""
+        packed, refs = pack_error(name, error)
+        seconds = time.perf_counter() - began
+        self.borrower.post(("e", number, packed, refs, seconds, _is_retried(error, retry_on)))
+
+    def _cancel(self, number: int) -> None:
+        if self.actor is not None:
+            self.actor.cancel(number)
+        elif number == self.current:
+            self._cancelled = number
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            for each in list(self.borrower.work):
+                if each[1] == number:
+                    self.borrower.work.remove(each)
+                    error = KeyboardInterrupt()
+                    self.post_error(number, "task", error, time.perf_counter(), False)
+
+    def on_interrupt(self, *_: Any) -> None:
+        """SIGINT: the running task is cancelled, if it still runs."""
+        if self._cancelled is not None and self._cancelled == self.current:
+            self._cancelled = None
+            raise KeyboardInterrupt
+
+    def _look(self) -> None:
+        """Takes messages while a long task runs: it may be cancelled, or others given back."""
+        borrower = self.borrower
+        while True:
+            self._busy.wait()
+            time.sleep(_LOOK_S)
+            now = time.monotonic()
+            if not self.current:
+                if now - self._began_at > _REST_S:
+                    self._busy.clear()
+                continue
+            if now - self._began_at > _LONG_S:
+                borrower.flush_now()
+                borrower.pump.turn(0.0)
+
+
+def pack_error(name: str, error: BaseException) -> Result:
+    """The error of a task, with its traceback as text; without the exception if that cannot be pickled."""
+    cause = error.cause if isinstance(error, TaskError) else error
+    found = TaskError(name, format_error(error), cause)
+    for by_state in (False, True):
+        found.by_state = by_state  # Many classes cannot be pickled as Python does it.
+        try:
+            packed, refs = pack(found)
+            unpack(packed)
+            return packed, refs
+        except Exception as failure:
+            why = str(failure)
+    text = f"{found.traceback_str}\n(the exception itself cannot be pickled: {why})"
+    return pack(TaskError(name, text, None))
+
+
+def format_error(error: BaseException) -> str:
+    """The traceback, from the user's first frame on."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(_OWN):
+        tb = tb.tb_next
+    if isinstance(error, TaskError):
+        head = "".join(traceback.format_tb(tb))
+        return f"Traceback (most recent call last):\n{head}{error}"
+    return "".join(traceback.format_exception(type(error), error, tb))
+
+
+def _is_retried(error: BaseException, retry_on: Union[bool, bytes]) -> bool:
+    if not isinstance(error, Exception) or not retry_on:
+        return False
+    if retry_on is True:
+        return True
+    cause = error.cause if isinstance(error, TaskError) else error
+    return isinstance(cause, pickle.loads(retry_on))  # type: ignore[arg-type]
+
+
+def run_process(sock: socket.socket, number: int) -> NoReturn:
+    """Runs in the child of an executor; it never returns."""
+    try:
+        _reseed()
+        borrower = Borrower(Channel(sock), number)
+        _client.set_client(borrower)
+        borrower.pump.run_until(lambda: borrower.greeting is not None)
+        assert borrower.greeting is not None
+        session, path, sources, namespace, node = borrower.greeting
+        borrower.session = session
+        _context.begin(session, namespace, node)
+        sys.path.extend(each for each in path if each not in sys.path)
+        _sources.install(sources)
+        borrower.post(("h", os.getpid()), at_once=True)
+        catch_output(borrower)
+        process = Process(borrower)
+        signal.signal(signal.SIGINT, process.on_interrupt)
+        process.run()
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+

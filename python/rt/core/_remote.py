@@ -1,0 +1,459 @@
+"""`@rt.remote`: functions that run as tasks, and classes whose objects are actors."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Optional, Union
+
+import cloudpickle
+
+from rt.core import _values
+from rt.core._client import Client, find_client, get_client
+from rt.core._records import STREAM, Function, Options
+from rt.core._refs import ObjectRef, ObjectRefGenerator
+from rt.core._values import PackedCall, pack_call
+
+_SHARED_OPTIONS = (
+    "num_cpus", "num_gpus", "resources", "memory", "name", "runtime_env", "accelerator_type",
+    "scheduling_strategy", "label_selector", "fallback_strategy", "_metadata",
+    "object_store_memory", "enable_task_events", "_labels", "placement_group",
+    "placement_group_bundle_index", "placement_group_capture_child_tasks",
+)  # fmt: skip
+_TASK_OPTIONS = (
+    *_SHARED_OPTIONS, "num_returns", "max_retries", "retry_exceptions", "max_calls",
+    "_generator_backpressure_num_objects",
+)  # fmt: skip
+_ACTOR_OPTIONS = (
+    *_SHARED_OPTIONS, "lifetime", "max_restarts", "max_task_retries", "max_concurrency",
+    "max_pending_calls", "namespace", "get_if_exists", "concurrency_groups",
+    "allow_out_of_order_execution",
+)  # fmt: skip
+_NOT_YET = {
+    "placement_group": "a request that the cluster places as one",
+    "concurrency_groups": "max_concurrency, for the whole actor",
+}
+
+
+def _check(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
+    for key, value in options.items():
+        if key not in known:
+            from rt._slips import unknown_argument  # Not before: it is large.
+
+            raise unknown_argument(what, key, known)
+        if key in _NOT_YET and value not in (None, "default"):
+            raise NotImplementedError(f"{what}({key}=…): rt has {_NOT_YET[key]}")
+
+
+def resources_of(options: dict[str, Any], cpus: float) -> tuple[tuple[str, float], ...]:
+    """The resources that the options ask for. Raises ValueError."""
+    found: dict[str, float] = {}
+    given = options.get("num_cpus")
+    amounts = {
+        "cpu": cpus if given is None else given,
+        "gpu": options.get("num_gpus") or 0,
+        "memory": options.get("memory") or 0,
+        **(options.get("resources") or {}),
+    }
+    for name, amount in amounts.items():
+        if name in ("CPU", "GPU"):
+            raise ValueError(f"resources={{{name!r}: …}}: use num_cpus and num_gpus")
+        if not isinstance(amount, (int, float)) or isinstance(amount, bool) or amount < 0:
+            raise ValueError(f"the amount of {name!r} must be a number, 0 or more, not {amount!r}")
+        if amount:
+            found[name] = amount
+    return tuple(sorted(found.items()))
+
+
+def _env_vars(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    given = options.get("runtime_env") or {}
+    for key in given:
+        if key not in ("env_vars", "config"):
+            raise NotImplementedError(
+                f"runtime_env={{{key!r}: …}}: rt sets env_vars of tasks; packages and files are the cluster's"
+            )
+    return tuple(sorted((str(k), str(v)) for k, v in (given.get("env_vars") or {}).items()))
+
+
+def _count(options: dict[str, Any], key: str, default: int, least: int) -> int:
+    value = options.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{key} must be a whole number, {least} or more, not {value!r}")
+    return value
+
+
+def _returns(value: Any, function: Any) -> int:
+    if value is None:
+        is_stream = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        return STREAM if is_stream else 1
+    if value in ("streaming", "dynamic"):
+        return STREAM
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"num_returns must be a number, 0 or more, or 'streaming', not {value!r}")
+    return value
+
+
+def _retry_on(value: Any) -> Union[bool, bytes]:
+    if value in (None, False, True):
+        return bool(value)
+    if not isinstance(value, (list, tuple)):
+        raise ValueError("retry_exceptions is True, False or a list of exception classes")
+    for each in value:
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise ValueError(f"retry_exceptions: {each!r} is not an exception class")
+    return cloudpickle.dumps(tuple(value))  # type: ignore[no-any-return]
+
+
+def task_options(options: dict[str, Any], function: Any, name: str = "") -> Options:
+    """The options of a task. Raises ValueError."""
+    return Options(
+        resources_of(options, 1),
+        _returns(options.get("num_returns"), function),
+        _count(options, "max_retries", 3, -1),
+        _retry_on(options.get("retry_exceptions")),
+        options.get("name") or name,
+        _env_vars(options),
+    )
+
+
+def id_of(value: Any) -> Optional[int]:
+    """The number of a reference; None for any other argument."""
+    return value._id if type(value) is ObjectRef else None
+
+
+def make_function(name: str, what: Any) -> Function:
+    """Pickles a function or class, with the references in it."""
+    before, _values.collected.ids = _values.collected.ids, []
+    try:
+        from rt._pack import dumps
+
+        blob = dumps(what)
+        refs = tuple(_values.collected.ids)
+    finally:
+        _values.collected.ids = before
+    return Function(name, blob, refs)
+
+
+def references(client: Client, numbers: list[int], num_returns: int) -> Any:
+    """What `.remote()` returns."""
+    if num_returns == 1:
+        return ObjectRef(numbers[0], client)
+    if num_returns == STREAM:
+        return ObjectRefGenerator(ObjectRef(numbers[0], client))
+    found = [ObjectRef(each, client) for each in numbers]
+    return found if found else None
+
+
+class RemoteFunction:
+    """A function that runs as a task: `f.remote(...)` returns a reference to its value at once."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        _check(options, _TASK_OPTIONS, "remote")
+        self._function = function
+        self._options = options
+        self._made: Optional[Options] = None
+        self._pickled: Optional[Function] = None
+        self._known_by: Any = None  # The client that has the function.
+        self._num_returns = _returns(options.get("num_returns"), function)
+        task_options(options, function)  # What is wrong is said where it stands.
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        name = getattr(self._function, "__name__", "f")
+        raise TypeError(f"a remote function is not called itself: write {name}.remote(...)")
+
+    def options(self, **options: Any) -> RemoteFunction:
+        """The same function with other options."""
+        _check(options, _TASK_OPTIONS, "options")
+        other = RemoteFunction(self._function, {**self._options, **options})
+        other._pickled = self._get_pickled()
+        return other
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Submits a call. The reference to its value; for num_returns=N a list of N of them."""
+        client = find_client() or get_client()
+        options, function = self._made, self._pickled
+        if options is None or function is None or self._known_by is not client:
+            function = self._get_pickled()
+            options = self._made = task_options(self._options, self._function)
+            self._known_by = client
+            learn = getattr(client, "learn", None)
+            if learn is not None:
+                with client.lock:
+                    function = self._pickled = learn(function)
+        call = pack_call(args, kwargs, id_of) if args or kwargs else _values.NOTHING
+        numbers = client.submit(function, call, options)
+        if options.num_returns == 1:
+            return ObjectRef(numbers[0], client)
+        return references(client, numbers, options.num_returns)
+
+    def _get_pickled(self) -> Function:
+        if self._pickled is None:
+            name = getattr(self._function, "__qualname__", None) or repr(self._function)
+            self._pickled = make_function(name, self._function)
+        return self._pickled
+
+    def bind(self, *_: Any, **__: Any) -> Any:
+        """Not there: rt has no graphs of tasks ahead of time."""
+        raise NotImplementedError("bind(): rt has no lazy graphs; call remote() with references")
+
+    def __reduce__(self) -> Any:
+        return (_restore_function, (self._function, self._options))
+
+
+def _restore_function(function: Callable[..., Any], options: dict[str, Any]) -> RemoteFunction:
+    return RemoteFunction(function, options)
+
+
+def method(*args: Any, **options: Any) -> Any:
+    """`@rt.method(num_returns=2)`: the options of a method of an actor."""
+    known = ("num_returns", "max_task_retries", "retry_exceptions", "concurrency_group", "_generator_backpressure_num_objects", "enable_task_events", "tensor_transport")  # fmt: skip
+    if len(args) == 1 and callable(args[0]) and not options:
+        return args[0]
+    _check(options, known, "method")
+
+    def decorate(function: Any) -> Any:
+        function.__rt_method__ = options
+        return function
+
+    return decorate
+
+
+class ActorMethod:
+    """A method of an actor: `actor.method.remote(...)`."""
+
+    __slots__ = ("_handle", "_name", "_options")
+
+    def __init__(self, handle: ActorHandle, name: str, options: Options) -> None:
+        self._handle = handle
+        self._name = name
+        self._options = options
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(f"a method of an actor is not called itself: write {self._name}.remote(...)")
+
+    def options(self, **options: Any) -> ActorMethod:
+        """The same method with other options."""
+        known = ("num_returns", "name", "max_task_retries", "retry_exceptions", "concurrency_group", "enable_task_events", "_generator_backpressure_num_objects")  # fmt: skip
+        _check(options, known, "options")
+        base = self._options
+        retries = options.get("max_task_retries")
+        made = Options(
+            (),
+            base.num_returns if "num_returns" not in options else _returns(
+                options["num_returns"], None),
+            base.max_retries if retries is None else int(retries),
+            base.retry_on if "retry_exceptions" not in options else _retry_on(
+                options["retry_exceptions"]),
+            self._name,
+        )  # fmt: skip
+        return ActorMethod(self._handle, self._name, made)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the method. Calls of one caller arrive in their order."""
+        handle = self._handle
+        client = handle._client
+        call = pack_call(args, kwargs, id_of) if args or kwargs else _values.NOTHING
+        numbers = client.call_actor(handle._id, self._name, call, self._options)
+        if self._options.num_returns == 1:
+            return ObjectRef(numbers[0], client)
+        return references(client, numbers, self._options.num_returns)
+
+    def bind(self, *_: Any, **__: Any) -> Any:
+        """Not there: rt has no graphs of tasks ahead of time."""
+        raise NotImplementedError("bind(): rt has no lazy graphs; call remote() with references")
+
+
+_SPECIAL = ("__ray_terminate__", "__ray_ready__", "__ray_call__")
+
+
+class ActorHandle:
+    """An actor. The last handle that goes out of scope ends it, unless it is detached."""
+
+    def __init__(
+        self, number: int, client: Client, name: str, methods: dict[str, Options]
+    ) -> None:
+        """Takes over a handle that the caller has counted."""
+        self._id = number
+        self._client = client
+        self._class = name
+        self._methods = methods
+
+    def __getattr__(self, name: str) -> ActorMethod:
+        methods = self.__dict__.get("_methods") or {}
+        options = methods.get(name)
+        if options is None:
+            if name in _SPECIAL:
+                options = Options((), 1, 0, False, name)
+            else:
+                kind = self.__dict__.get("_class", "actor")
+                raise AttributeError(f"the actor class {kind} has no method {name!r}")
+        found = ActorMethod(self, name, options)
+        return found
+
+    def __del__(self) -> None:
+        try:
+            self._client.dropped.append(self._id)
+        except AttributeError:
+            pass
+
+    def __reduce__(self) -> Any:
+        ids = _values.collected.ids
+        if ids is not None:
+            ids.append(self._id)
+        else:
+            self._client.keep_for_ever(self._id)
+        return (_restore_handle, (self._id, self._class, self._methods))
+
+    def __repr__(self) -> str:
+        return f"Actor({self._class}, {self._actor_id})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ActorHandle) and other._id == self._id
+
+    def __hash__(self) -> int:
+        return self._id
+
+    @property
+    def _actor_id(self) -> str:
+        return f"{self._id:032x}"
+
+    @property
+    def _ray_actor_id(self) -> str:
+        return self._actor_id
+
+
+def _restore_handle(number: int, name: str, methods: dict[str, Options]) -> ActorHandle:
+    client = get_client()
+    with client.lock:
+        entry = client.entries.get(number)
+        if entry is None:
+            raise ValueError("the actor is not known here: its handle came from another session")
+        entry.count += 1
+    return ActorHandle(number, client, name, methods)
+
+
+class ActorClass:
+    """A class whose objects are actors: `C.remote(...)` starts one and returns its handle."""
+
+    def __init__(self, made: type, options: dict[str, Any]) -> None:
+        _check(options, _ACTOR_OPTIONS, "remote")
+        self._class = made
+        self._options = options
+        self._pickled: Optional[Function] = None
+        self._read(options)
+        self.__name__ = made.__name__
+        self.__doc__ = made.__doc__
+        self.__module__ = made.__module__
+        self.__qualname__ = made.__qualname__
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        name = self._class.__name__
+        raise TypeError(f"an actor class is not called itself: write {name}.remote(...)")
+
+    def options(self, **options: Any) -> ActorClass:
+        """The same class with other options."""
+        _check(options, _ACTOR_OPTIONS, "options")
+        other = ActorClass(self._class, {**self._options, **options})
+        other._pickled = self._pickled
+        return other
+
+    def _read(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options as the driver needs them. Raises ValueError."""
+        lifetime = options.get("lifetime")
+        if lifetime not in (None, "detached", "non_detached"):
+            raise ValueError(f"lifetime is None or 'detached', not {lifetime!r}")
+        name = options.get("name")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ValueError("the name of an actor is a text that is not empty")
+        return {
+            "resources": resources_of(options, 0),
+            "env_vars": _env_vars(options),
+            "name": name,
+            "namespace": options.get("namespace"),
+            "lifetime": lifetime,
+            "max_restarts": _count(options, "max_restarts", 0, -1),
+            "max_concurrency": options.get("max_concurrency")
+            and _count(options, "max_concurrency", 1, 1),
+            "max_pending_calls": _count(options, "max_pending_calls", -1, -1),
+        }
+
+    def _get_methods(self, options: dict[str, Any]) -> dict[str, Options]:
+        retries = _count(options, "max_task_retries", 0, -1)
+        found = {}
+        for name, function in inspect.getmembers(self._class, callable):
+            if name.startswith("__") and name not in ("__call__", "__init__"):
+                continue
+            if name == "__init__":
+                continue
+            own = getattr(function, "__rt_method__", {})
+            found[name] = Options(
+                (),
+                _returns(own.get("num_returns"), function),
+                int(own.get("max_task_retries", retries)),
+                _retry_on(own.get("retry_exceptions")),
+                name,
+            )
+        return found
+
+    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+        """Starts an actor with these arguments of its constructor."""
+        client = get_client()
+        options = self._read(self._options)
+        name = options["name"]
+        if name and self._options.get("get_if_exists"):
+            try:
+                return get_actor(name, options["namespace"])
+            except ValueError:
+                pass
+        if self._pickled is None:
+            self._pickled = make_function(self._class.__name__, self._class)
+        methods = self._get_methods(self._options)
+        options["methods"] = methods
+        call: PackedCall = pack_call(args, kwargs, id_of)
+        number = client.create_actor(self._pickled, call, options)
+        return ActorHandle(number, client, self._class.__name__, methods)
+
+    def bind(self, *_: Any, **__: Any) -> Any:
+        """Not there: rt has no graphs of tasks ahead of time."""
+        raise NotImplementedError("bind(): rt has no lazy graphs; call remote() with references")
+
+    def __reduce__(self) -> Any:
+        return (ActorClass, (self._class, self._options))
+
+
+def get_actor(name: str, namespace: Optional[str] = None) -> ActorHandle:
+    """The actor of a name. Raises ValueError when there is none."""
+    if not name:
+        raise ValueError("get_actor() needs the name of an actor")
+    client = get_client()
+    found = client.find_actor(name, namespace)
+    return ActorHandle(found["id"], client, found["class"], found["methods"])
+
+
+def remote(*args: Any, **options: Any) -> Any:
+    """Makes a task of a function, or an actor class of a class: `@rt.remote` or
+    `@rt.remote(num_cpus=2, ...)`. Raises TypeError and ValueError for what cannot be."""
+    if len(args) == 1 and not options and callable(args[0]):
+        return _decorate(args[0], {})
+    if args:
+        raise TypeError("write @rt.remote, or @rt.remote(num_cpus=..., ...) with named arguments")
+
+    def decorate(what: Any) -> Any:
+        return _decorate(what, options)
+
+    return decorate
+
+
+def _decorate(what: Any, options: dict[str, Any]) -> Any:
+    if inspect.isclass(what):
+        return ActorClass(what, options)
+    if not callable(what):
+        raise TypeError(f"@rt.remote is for functions and classes, not {type(what).__name__}")
+    if inspect.iscoroutinefunction(what):
+        raise ValueError("a task cannot be an async function; async methods of an actor can be")
+    return RemoteFunction(what, options)
+
+

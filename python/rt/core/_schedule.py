@@ -1,0 +1,377 @@
+"""Which process runs which task, and how many executors are needed. All with the hub's lock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Optional
+
+from rt.core._places import BLOCKED_MAX, Conn, Pool, Shape, Slot
+from rt.core._records import Entry, Task
+from rt.exceptions import (
+    NodeDiedError,
+    OutOfMemoryError,
+    RayError,
+    TaskCancelledError,
+    TaskUnschedulableError,
+    WorkerCrashedError,
+)
+
+if TYPE_CHECKING:
+    from rt.core._hub import Hub
+
+IDLE_S = 1.0  # A slot that did nothing for so long is given back.
+OVERDUE_S = 0.01  # Tasks queued behind one that runs for longer are taken back.
+_FREE_WIDTH = 64  # Processes at a time that need no capacity.
+_EXTRA_AFTER_S = 1.0  # Tasks that wait for so long are demand for more than the cluster has.
+_EXTRA_MAX = 32
+
+
+class Schedule:
+    """The pools of a session."""
+
+    def __init__(self, hub: Hub, places: Any) -> None:
+        self.hub = hub
+        self.places = places
+        self.pools: dict[Shape, Pool] = {}
+
+    def pool(self, shape: Shape) -> Pool:
+        """The pool of a shape."""
+        found = self.pools.get(shape)
+        if found is None:
+            found = self.pools[shape] = Pool(shape)
+        return found
+
+    def add(self, task: Task) -> None:
+        """The task is ready to run."""
+        pool = self.pool((task.options.resources, task.options.env_vars))
+        if pool.failure is not None:
+            self.hub.fail_with(task, pool.failure)
+            return
+        pool.add(task)
+        if not pool.is_full:
+            self.dispatch(pool)
+
+    def add_again(self, task: Task) -> None:
+        """The task runs again, before others."""
+        task.conn = None
+        self.pool((task.options.resources, task.options.env_vars)).add(task, first=True)
+
+    def dispatch(self, pool: Pool) -> None:
+        """Gives tasks to processes as long as there are both."""
+        while True:
+            task = pool.head()
+            if task is None:
+                pool.is_full = False
+                return
+            conn = self._idle(pool) or self._room(pool, task)
+            if conn is None:
+                pool.is_full = True
+                if pool.hungry_at is None:
+                    pool.hungry_at = time.monotonic()
+                    self.places.hungry(pool)
+                return
+            pool.pop()
+            self._start(conn, task)
+
+    def _idle(self, pool: Pool) -> Optional[Conn]:
+        for slot in pool.slots.values():
+            if slot.running < slot.width:
+                conn = slot.idle_conn()
+                return conn if conn is not None else self.connect(slot)
+        return None
+
+    def _room(self, pool: Pool, task: Task) -> Optional[Conn]:
+        for _ in range(len(pool.room)):
+            conn = pool.room[0]
+            if conn.is_closed or conn.is_blocked or not conn.inflight:
+                pool.room.popleft()
+                conn.in_room = False
+                continue
+            if conn.has_room(task):
+                pool.room.rotate(-1)
+                return conn
+            pool.room.rotate(-1)
+        return None
+
+    def connect(self, slot: Slot) -> Optional[Conn]:
+        """A new process of the slot; None: the executor is going."""
+        hub = self.hub
+        number = hub.conn_number()
+        channel = self.places.dial(slot, number)
+        if channel is None:
+            return None
+        conn = Conn(hub, slot, channel, number)
+        slot.conns.add(conn)
+        hub.pump.add(conn)
+        return conn
+
+    def _start(self, conn: Conn, task: Task) -> None:
+        hub = self.hub
+        values = hub.arguments_of(task)
+        if isinstance(values, Entry):
+            for each in values.refs:
+                hub.keep(each)
+            hub.fail_task(task, values.packed, values.refs)
+            return
+        if not conn.inflight:
+            conn.slot.running += 1
+            conn.began_at = time.monotonic()
+        self.send_function(conn, task)
+        self.lend(conn, task, values)
+        conn.inflight[task.id] = task
+        conn.load_s += task.function.cost_s
+        task.conn = conn
+        options = task.options
+        # `is_exact`: it must not be taken for started when it was not, nor the other way round.
+        is_exact = options.max_retries == 0
+        conn.post_task(
+            ("t", task.id, task.function.digest, task.packed, values, options.num_returns,
+             options.retry_on, is_exact, options.name)
+        )  # fmt: skip
+        if not conn.in_room and not is_exact:
+            conn.in_room = True
+            conn.slot.pool.room.append(conn)
+
+    def send_function(self, conn: Conn, task: Task) -> None:
+        """Sends the function, if the process does not have it."""
+        function = task.function
+        if function.digest not in conn.known:
+            conn.known.add(function.digest)
+            for each in function.refs:
+                self.borrow(conn, each)
+            conn.channel.post(("f", function.digest, function.name, function.blob, function.refs))
+
+    def lend(self, conn: Conn, task: Task, values: list[Any]) -> None:
+        """The process gets the references in the task's arguments."""
+        for each in task.refs:
+            self.borrow(conn, each)
+        if task.places:
+            for index, (_, number) in enumerate(task.places):
+                refs = self.hub.entries[number].refs
+                for each in refs:
+                    self.borrow(conn, each)
+                values[index] = (*values[index], refs)
+        values.append(task.refs)
+
+    def borrow(self, conn: Conn, number: int) -> None:
+        """The process holds the reference once more."""
+        self.hub.keep(number)
+        conn.borrowed[number] = conn.borrowed.get(number, 0) + 1
+
+    def give_back(self, conn: Conn, number: int, count: int) -> None:
+        """The process holds it no more: it had got it so often."""
+        left = conn.borrowed.get(number, 0) - count
+        if left > 0:
+            conn.borrowed[number] = left
+        else:
+            conn.borrowed.pop(number, None)
+        self.hub.release(number, count)
+
+    # What becomes of a process.
+
+    def ended(self, conn: Conn, task: Task) -> None:
+        """A task of the process has ended."""
+        del conn.inflight[task.id]
+        task.conn = None
+        if conn.inflight:
+            conn.load_s = max(0.0, conn.load_s - task.function.cost_s)
+            conn.began_at = time.monotonic()
+            return
+        conn.load_s = 0.0
+        if not conn.is_blocked:
+            self._rests(conn)
+
+    def _rests(self, conn: Conn) -> None:
+        slot = conn.slot
+        slot.running -= 1
+        if not slot.running:
+            slot.idle_at = time.monotonic()
+
+    def block(self, conn: Conn) -> bool:
+        """The process waits for a value: its slot may run another. False: too many do."""
+        slot = conn.slot
+        if conn.is_blocked or conn.actor is not None:
+            return True
+        if slot.blocked >= BLOCKED_MAX * slot.width:
+            return False
+        conn.is_blocked = True
+        slot.blocked += 1
+        if conn.inflight:
+            if len(conn.inflight) > 1:
+                conn.post(("g",))
+            self._rests(conn)
+        return True
+
+    def unblock(self, conn: Conn) -> None:
+        """It goes on; the slot may have two running processes for a while."""
+        if conn.is_blocked:
+            conn.is_blocked = False
+            conn.slot.blocked -= 1
+            if conn.inflight:
+                conn.slot.running += 1
+
+    def take_back(self, conn: Conn, numbers: list[int]) -> None:
+        """The process has not begun these tasks, and will not."""
+        for each in reversed(numbers):
+            task = conn.inflight.pop(each, None)
+            if task is not None:
+                conn.load_s = max(0.0, conn.load_s - task.function.cost_s)
+                self._return_loans(conn, task)
+                if task.cancelled:
+                    continue
+                self.add_again(task)
+        self.dispatch(conn.slot.pool)
+
+    def _return_loans(self, conn: Conn, task: Task) -> None:
+        for each in task.refs:
+            self.give_back(conn, each, 1)
+        for _, number in task.places:
+            for each in self.hub.entries[number].refs:
+                self.give_back(conn, each, 1)
+
+    def close_conn(self, conn: Conn) -> None:
+        """Ends the connection, and so the process."""
+        if conn.is_closed:
+            return
+        conn.is_closed = True
+        self.hub.pump.remove(conn)
+        conn.channel.close()
+        slot = conn.slot
+        slot.conns.discard(conn)
+        if conn.is_blocked:
+            slot.blocked -= 1
+        elif conn.inflight and conn.actor is None:
+            self._rests(conn)
+        borrowed, conn.borrowed = conn.borrowed, {}
+        for number, count in borrowed.items():
+            self.hub.release(number, count)
+
+    def kill_conn(self, conn: Conn) -> None:
+        """Kills the process."""
+        self.places.kill(conn)
+        self.lost(conn, "it was killed")
+
+    def lost(self, conn: Conn, why: str) -> None:
+        """The process has ended, or the connection to it."""
+        if conn.is_closed:
+            return
+        actor, tasks = conn.actor, list(conn.inflight.values())
+        self.close_conn(conn)
+        if actor is not None:
+            self.hub.actors.lost(actor, conn, why)
+            return
+        conn.inflight.clear()
+        for task in reversed(tasks[1:]):  # Not begun, as far as one can know.
+            self.add_again(task)
+        if tasks:
+            self._failed(tasks[0], conn, why)
+        self.dispatch(conn.slot.pool)
+
+    def _failed(self, task: Task, conn: Conn, why: str) -> None:
+        task.conn = None
+        if task.cancelled:
+            self.hub.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
+            return
+        if task.may_retry() and not task.yielded:
+            task.tries += 1
+            self.add_again(task)
+            return
+        self.hub.fail_with(task, self.crash(conn, task.name, why))
+
+    def crash(self, conn: Conn, name: str, why: str) -> RayError:
+        """The error for a task whose process is gone."""
+        node = conn.slot.node.get("name") or "its node"
+        cause = self.places.cause_of(conn) or why
+        text = f"the process of {name} (pid {conn.pid} on {node}) ended: {cause}"
+        if "memory" in cause:
+            return OutOfMemoryError(text)
+        if "lost" in cause:
+            return NodeDiedError(text)
+        return WorkerCrashedError(text)
+
+    # Slots.
+
+    def slot_came(self, pool: Pool, slot: Slot) -> None:
+        """An executor runs."""
+        pool.asked.discard(slot.executor)
+        pool.slots[slot.executor] = slot
+        slot.idle_at = time.monotonic()
+        pool.hungry_at = None
+        self.hub.actors.place(pool)
+        self.dispatch(pool)
+        self.hub.pump.flush()
+
+    def slot_went(self, pool: Pool, executor: int, why: str) -> None:
+        """An executor has ended."""
+        pool.asked.discard(executor)
+        slot = pool.slots.pop(executor, None)
+        if slot is not None:
+            for conn in list(slot.conns):
+                self.lost(conn, why)
+        if pool.head() is not None or self.hub.actors.waits(pool):
+            pool.hungry_at = time.monotonic()
+            self.places.hungry(pool)
+        self.hub.pump.flush()
+
+    def cannot(self, pool: Pool, why: str) -> None:
+        """No node of the cluster could have such an executor."""
+        pool.failure = TaskUnschedulableError(why)
+        while pool.head() is not None:
+            self.hub.fail_with(pool.pop(), pool.failure)
+        self.hub.actors.cannot(pool, why)
+
+    def wanted(self, pool: Pool, now: float) -> int:
+        """How many more executors the pool needs."""
+        waiting = pool.waiting() + self.hub.actors.waits(pool)
+        have = len(pool.slots) + len(pool.asked)
+        if not waiting:
+            return 0
+        if pool.is_free:
+            return 1 - have
+        most = min(waiting + pool.busy(), pool.limit or 1)
+        if pool.hungry_at is not None and now - pool.hungry_at > _EXTRA_AFTER_S:
+            most = max(most, min(have + waiting, (pool.limit or 0) + _EXTRA_MAX))
+        return most - have
+
+    def width(self, pool: Pool) -> int:
+        """The processes of a slot that may run at a time."""
+        return _FREE_WIDTH if pool.is_free else 1
+
+    def tick(self, now: float) -> None:
+        """Gives idle slots back, and takes back what waits behind a long task."""
+        for pool in self.pools.values():
+            is_waiting = pool.head() is not None
+            if is_waiting and pool.hungry_at is not None and now - pool.hungry_at > _EXTRA_AFTER_S:
+                self.places.hungry(pool)
+            for slot in list(pool.slots.values()):
+                self._tend(pool, slot, is_waiting, now)
+
+    def _tend(self, pool: Pool, slot: Slot, is_waiting: bool, now: float) -> None:
+        has_actor = False
+        for conn in slot.conns:
+            has_actor = has_actor or conn.actor is not None
+            is_late = len(conn.inflight) > 1 and now - conn.began_at > OVERDUE_S
+            if is_late and conn.actor is None and now - conn.gave_back_at > OVERDUE_S:
+                conn.gave_back_at = now
+                conn.post(("g",))
+        is_idle = not slot.running and not slot.blocked and not has_actor
+        if is_idle and not is_waiting and now - slot.idle_at > IDLE_S:
+            self.release_slot(pool, slot)
+
+    def release_slot(self, pool: Pool, slot: Slot) -> None:
+        """Gives the executor back."""
+        pool.slots.pop(slot.executor, None)
+        for conn in list(slot.conns):
+            self.close_conn(conn)
+        self.places.release(slot.executor)
+
+    def describe(self) -> str:
+        """What waits for what, for people."""
+        lines = []
+        for pool in self.pools.values():
+            lines.append(
+                f"{dict(pool.shape[0])}: {pool.waiting()} tasks and {self.hub.actors.waits(pool)} "
+                f"actors wait, {pool.busy()} of {len(pool.slots)} executors are busy, "
+                f"{len(pool.asked)} are asked for, limit {pool.limit}"
+            )
+        return "; ".join(lines)

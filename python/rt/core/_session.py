@@ -1,0 +1,371 @@
+"""The executors of a driver: asked for at the head, awaited, connected to, and given back (adr/0041)."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from typing import Any, Callable, Optional
+
+from rt import _driver, _runtime
+from rt._errors import RtError
+from rt._pack import import_path, read_sources
+from rt._sources import Sources
+from rt.core._channel import Channel
+from rt.core._client import Client
+from rt.core._dial import KILL, TASKS, dial, greet
+from rt.core._places import Conn, Pool, Slot
+
+_HOLD_MS = 10_000
+_LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
+_AGAIN_S = 0.2  # The head is away: it is asked again.
+_LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
+_CLOSE_S = 5.0
+_STANDARD = getattr(sys, "stdlib_module_names", frozenset())
+
+
+class Places:
+    """The executors of a session, by two threads: one awaits the head's answers, one asks."""
+
+    def __init__(self, driver: _driver.Driver, session: str) -> None:
+        self._driver = driver
+        self.session = session
+        self._secret = os.urandom(16).hex()
+        self._hub: Any = None
+        self._boot_id = _boot_id()
+        self._work: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+        self._pools: dict[int, Pool] = {}  # By executor.
+        self._newest: dict[int, dict[str, Any]] = {}  # What the head said of each last.
+        self._limits_at = 0.0
+        self._totals: dict[str, float] = {}
+        self._requests = 0
+        self._watching = False
+        self._queued: set[int] = set()  # Pools about which the other thread will ask.
+        self.is_closed = False
+        self._sources: tuple[int, Sources] = (0, {})
+        threading.Thread(target=self._run_work, name="rt-executors", daemon=True).start()
+
+    def attach(self, hub: Any) -> None:
+        """The hub that uses the executors."""
+        self._hub = hub
+
+    # Called with the hub's lock: nothing here blocks.
+
+    def hungry(self, pool: Pool) -> None:
+        """Work waits in the pool."""
+        if id(pool) not in self._queued and not self.is_closed:
+            self._queued.add(id(pool))
+            self._work.put(lambda: self._request(pool))
+
+    def release(self, executor: int) -> None:
+        """The executor is not needed any more."""
+        self._pools.pop(executor, None)
+        self._work.put(lambda: self._release([executor], "it was idle"))
+
+    def dial(self, slot: Slot, number: int) -> Optional[Channel]:
+        """A new process of the slot."""
+        try:
+            sock = dial(slot.trial_dir)
+            greet(sock, self._secret, TASKS, number)
+        except OSError:
+            return None
+        channel = Channel(sock)
+        channel.post(("hello", self.session, sys.path, self._read_sources(), _runtime.namespace,
+                      slot.node))  # fmt: skip
+        return channel
+
+    def kill(self, conn: Conn) -> None:
+        """Kills the process."""
+        if conn.pid:
+            with contextlib.suppress(OSError), dial(conn.slot.trial_dir) as sock:
+                greet(sock, self._secret, KILL, conn.pid)
+
+    def cause_of(self, conn: Conn) -> str:
+        """Why the process ended, if that is known."""
+        known = self._newest.get(conn.slot.executor)
+        if known is not None and known.get("state") in ("ENDED", "STOPPING") and known.get("reason"):
+            return str(known["reason"])
+        return cause_in(conn.slot.trial_dir, conn.pid)
+
+    def ask_later(self, what: str, answer: Callable[[bool, Any], None]) -> None:
+        """`ask` in the other thread."""
+
+        def work() -> None:
+            try:
+                answer(True, self.ask(what))
+            except Exception as error:
+                answer(False, error)
+
+        self._work.put(work)
+
+    # Blocking, without the lock.
+
+    def ask(self, what: str) -> Any:
+        """Of the cluster: its nodes or resources."""
+        if what == "nodes":
+            return _runtime.list_nodes()
+        return _runtime.read_resources("total" if what == "cluster_resources" else "free")
+
+    def close(self) -> None:
+        """Gives all executors back."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        done = threading.Event()
+
+        def last() -> None:
+            if self._requests and not self._driver.embedded:
+                self._release(None, "its driver ended")
+            done.set()
+
+        self._work.put(last)
+        done.wait(_CLOSE_S)
+        self._work.put(None)
+
+    def _read_sources(self) -> Sources:
+        if self._sources[0] != len(sys.modules):
+            self._sources = (len(sys.modules), read_sources())
+        return self._sources[1]
+
+    def _run_work(self) -> None:
+        while True:
+            work = self._work.get()
+            if work is None:
+                return
+            try:
+                work()
+            except Exception as error:  # The thread must live: what it does is asked again.
+                print(f"rt: tasks: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+    def _request(self, pool: Pool) -> None:
+        hub = self._hub
+        self._queued.discard(id(pool))
+        with hub.lock:
+            count = hub.schedule.wanted(pool, time.monotonic())
+        if count <= 0 and pool.limit is not None:
+            return
+        if count > 0 and not self._ask_for(pool, 1 if pool.limit is None else count):
+            return
+        if pool.limit is None or time.monotonic() - self._limits_at > _LIMIT_S:
+            self._learn_limit(pool)
+            with hub.lock:
+                count = hub.schedule.wanted(pool, time.monotonic())
+            if count > 0:
+                self._ask_for(pool, count)
+
+    def _ask_for(self, pool: Pool, count: int) -> bool:
+        self._requests += 1
+        key = f"{self.session}-{self._requests}"
+        while True:
+            try:
+                answer = self._driver.call(
+                    "executor_request", session=self.session, key=key, count=count,
+                    spec=self._spec(pool),
+                )  # fmt: skip
+                break
+            except ValueError as error:
+                with self._hub.lock:
+                    self._hub.schedule.cannot(pool, str(error))
+                self._hub.pump.wake()
+                return False
+            except RtError as error:
+                if self.is_closed:
+                    return False
+                if error.code not in _driver.ASK_AGAIN:
+                    with self._hub.lock:
+                        self._hub.schedule.cannot(pool, str(error))
+                    self._hub.pump.wake()
+                    return False
+            time.sleep(_AGAIN_S)
+        with self._hub.lock:
+            for number in answer["executors"]:
+                pool.asked.add(number)
+                self._pools[number] = pool
+        if not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="rt-awaits", daemon=True).start()
+        else:  # It may have come before it was known whose it is.
+            for number in answer["executors"]:
+                if number in self._newest:
+                    self._apply(self._newest[number])
+        return True
+
+    def _spec(self, pool: Pool) -> dict[str, Any]:
+        resources, env_vars = pool.shape
+        env = {**_runtime.env_vars, **dict(env_vars)}
+        path = import_path(outside_job=not self._driver.inside_job)
+        if path:
+            env.setdefault("PYTHONPATH", path)
+        preload = ",".join(modules_of_main())
+        if preload:
+            env["RT_PRELOAD"] = preload
+        if "RT_WARM_START" in os.environ:
+            env.setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
+        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, int(dict(resources).get("cpu", 1)))))
+        env.setdefault("OMP_NUM_THREADS", threads)
+        spec: dict[str, Any] = {
+            "name": os.path.basename(sys.argv[0] or "python") or "python",
+            "argv": [sys.executable, "-m", "rt._executor"],
+            "env": env,
+            "resources": dict(resources),
+            "params": {"secret": self._secret, "session": self.session},
+        }
+        if self._driver.embedded:
+            spec["cwd"] = os.getcwd()
+        elif os.environ.get("RT_BUNDLE"):
+            spec["bundle"] = os.environ["RT_BUNDLE"]
+        return spec
+
+    def _learn_limit(self, pool: Pool) -> None:
+        self._totals = _runtime.read_resources("total")
+        self._limits_at = time.monotonic()
+        names = {"cpu": "CPU", "gpu": "GPU"}
+        amounts = [
+            int(self._totals.get(names.get(name, name), 0.0) / amount + 1e-9)
+            for name, amount in pool.shape[0]
+            if amount > 0
+        ]
+        pool.limit = max(1, min(amounts, default=1))
+
+    def _release(self, executors: Optional[list[int]], reason: str) -> None:
+        fields: dict[str, Any] = {"session": self.session, "reason": reason}
+        if executors is not None:
+            fields["executors"] = executors
+        try:
+            self._driver.call("executor_release", **fields)
+        except (RtError, ValueError) as error:
+            if not self.is_closed:
+                print(f"rt: an executor was not given back: {error}", file=sys.stderr, flush=True)
+
+    def _watch(self) -> None:
+        driver = _second_connection(self._driver)
+        seen: Any = None
+        while not self.is_closed:
+            try:
+                answer = driver.call(
+                    "executor_wait", session=self.session, seen=seen, hold_ms=_HOLD_MS
+                )
+            except (RtError, ValueError):
+                time.sleep(_AGAIN_S)
+                continue
+            seen = answer.get("seen")
+            for each in answer["executors"]:
+                self._newest[int(each["id"])] = each
+                self._apply(each)
+
+    def _apply(self, each: dict[str, Any]) -> None:
+        number = int(each["id"])
+        hub = self._hub
+        pool = self._pools.get(number)
+        if pool is None or self.is_closed:
+            return
+        if each["state"] == "RUNNING" and number not in pool.slots:
+            trial_dir = f"{each['run_dir']}/trial"
+            node = dict(each["node"])
+            if node.get("boot_id") != self._boot_id or not _listens(trial_dir, self):
+                with hub.lock:
+                    self._pools.pop(number, None)
+                    hub.schedule.cannot(pool, f"executor {number} cannot be reached from here")
+                hub.pump.wake()
+                return
+            with hub.lock:
+                slot = Slot(number, pool, trial_dir, node, hub.schedule.width(pool))
+                hub.schedule.slot_came(pool, slot)
+            hub.pump.wake()
+        elif each["state"] == "ENDED":
+            with hub.lock:
+                self._pools.pop(number, None)
+                reason = str(each.get("reason") or "its executor ended")
+                hub.schedule.slot_went(pool, number, reason)
+            self._newest.pop(number, None)
+            hub.pump.wake()
+
+
+def _second_connection(driver: _driver.Driver) -> _driver.Driver:
+    if isinstance(driver, _driver.SocketDriver):
+        return _driver.SocketDriver(os.environ["RT_SOCKET"], os.environ["RT_TOKEN"])
+    return driver  # A bridge answers several requests at a time.
+
+
+def _boot_id() -> str:
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""
+
+
+def _listens(trial_dir: str, places: Places) -> bool:
+    """Waits until the executor's socket is there."""
+    end = time.monotonic() + _LISTENS_WITHIN_S
+    while time.monotonic() < end and not places.is_closed:
+        with contextlib.suppress(OSError), dial(trial_dir):
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def cause_in(trial_dir: str, pid: int) -> str:
+    """How a process of an executor ended, from the executor's notes."""
+    end = time.monotonic() + 0.1
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), open(f"{trial_dir}/ends", encoding="ascii") as file:
+            for line in file:
+                number, _, text = line.rstrip("\n").partition(" ")
+                if number == str(pid):
+                    return text
+        time.sleep(0.005)
+    return ""
+
+
+def modules_of_main() -> list[str]:
+    """The installed packages that the script has imported: executors import them in advance."""
+    found = set()
+    main = sys.modules.get("__main__")
+    own = set(read_sources())
+    for value in list(vars(main).values()) if main is not None else []:
+        name = getattr(value, "__name__", "") if isinstance(value, type(sys)) else getattr(
+            value, "__module__", "")  # fmt: skip
+        root = str(name or "").partition(".")[0]
+        if root and root not in _STANDARD and root not in own and root not in ("__main__", "rt"):
+            found.add(root)
+    return sorted(each for each in found if each in sys.modules)
+
+
+def open_session() -> Client:
+    """The session of this process: it connects to the cluster."""
+    from rt.core._hub import Hub
+
+    driver = _driver.get_for_tasks()
+    session = f"{socket.gethostname()[:20].lower()}-{os.getpid()}-{os.urandom(4).hex()}"
+    session = "".join(each if each.isalnum() or each == "-" else "-" for each in session)
+    places = Places(driver, session)
+    hub = Hub(session, places)
+    places.attach(hub)
+    _raise_open_files()
+    atexit.register(close_session)
+    return hub
+
+
+def close_session() -> None:
+    """Ends the session of this process, if it is its own."""
+    from rt.core import _client
+    from rt.core._hub import Hub
+
+    client = _client.find_client()
+    if isinstance(client, Hub):
+        _client.set_client(None)
+        client.close()
+
+
+def _raise_open_files() -> None:
+    """Large values and processes need a descriptor each."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,465 @@
+"""Tasks and values with real processes, without a head (local_executors.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import rt as ray
+from local_executors import LocalExecutors
+from rt import _driver, exceptions
+from rt.core import _session
+from rt.core._client import get_client
+
+DEADLINE_S = 60.0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Returns once it holds."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, f"it does not come: {get_client().schedule.describe()}"
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module")
+def executors() -> Iterator[LocalExecutors]:
+    found = LocalExecutors(2)
+    _driver._current = found
+    get_client()  # conftest.py closes the driver of each test, but not this session's.
+    _driver._current = None
+    yield found
+    _session.close_session()
+    found.close()
+
+
+pytestmark = pytest.mark.usefixtures("executors")
+
+
+@ray.remote
+def add(x: int, y: int) -> int:
+    return x + y
+
+
+@ray.remote
+def nothing() -> None:
+    pass
+
+
+@ray.remote
+def pid() -> int:
+    return os.getpid()
+
+
+def hub() -> Any:
+    return get_client()
+
+
+def test_tasks_return_values_in_the_order_of_their_references() -> None:
+    assert ray.get(add.remote(1, 2)) == 3
+    assert ray.get([add.remote(i, y=1) for i in range(300)]) == list(range(1, 301))
+    assert ray.get([]) == []
+    assert ray.get(nothing.remote()) is None
+    assert ray.get(pid.remote()) != os.getpid()
+
+
+def test_references_are_arguments_and_a_tree_of_adds_is_one() -> None:
+    values = [ray.put(i) for i in range(16)]
+    while len(values) > 1:
+        values = [add.remote(values[i], values[i + 1]) for i in range(0, len(values), 2)]
+    assert ray.get(values[0]) == 120
+
+    @ray.remote
+    def first(inside: Any, named: int = 0) -> Any:
+        return ray.get(inside[0]) + named
+
+    assert ray.get(first.remote([add.remote(3, 4)], named=add.remote(1, 1))) == 9
+
+
+def test_nested_gets_do_not_deadlock_on_two_slots() -> None:
+    @ray.remote
+    def fib(n: int) -> int:
+        if n < 2:
+            return n
+        return sum(ray.get([fib.remote(n - 1), fib.remote(n - 2)]))
+
+    assert ray.get(fib.remote(9)) == 34
+
+    @ray.remote
+    def outer(i: int) -> int:
+        return int(ray.get(add.remote(i, 1)))
+
+    assert ray.get([outer.remote(i) for i in range(100)]) == list(range(1, 101))
+
+
+def test_an_error_is_of_the_users_class_with_the_traceback_of_the_task() -> None:
+    class Odd(ValueError):
+        def __init__(self, a: int, b: int) -> None:
+            super().__init__(f"{a} {b}")
+            self.a = a
+
+    @ray.remote
+    def fails() -> None:
+        raise Odd(1, 2)
+
+    with pytest.raises(Odd) as found:
+        ray.get(fails.remote())
+    assert isinstance(found.value, exceptions.RayTaskError) and found.value.a == 1
+    assert "in fails" in str(found.value) and "raise Odd(1, 2)" in str(found.value)
+    assert isinstance(found.value.cause, Odd) and str(found.value.cause) == "1 2"
+    with pytest.raises(Odd):  # It passes through what depends on it.
+        ray.get(add.remote(fails.remote(), 1))
+
+    @ray.remote
+    def passes_on() -> Any:
+        return ray.get(fails.remote())
+
+    with pytest.raises(Odd):
+        ray.get(passes_on.remote())
+
+    @ray.remote
+    def odd_error() -> None:
+        class Local(Exception):
+            def __reduce__(self) -> Any:
+                raise TypeError("no")
+
+        raise Local("text")
+
+    with pytest.raises(exceptions.TaskError, match="text"):
+        ray.get(odd_error.remote())
+
+
+def test_get_raises_the_first_error_while_others_still_run() -> None:
+    @ray.remote
+    def waits(path: str) -> None:
+        while not os.path.exists(path):
+            time.sleep(0.005)
+
+    @ray.remote
+    def fails() -> None:
+        raise KeyError("x")
+
+    path = f"{hub().session}-never"
+    slow = waits.remote(path)
+    with pytest.raises(KeyError):
+        ray.get([slow, fails.remote()], timeout=DEADLINE_S)
+    with pytest.raises(exceptions.GetTimeoutError):
+        ray.get(slow, timeout=0.05)
+    with pytest.raises(TimeoutError):
+        ray.get(slow, timeout=0)
+    ray.cancel(slow, force=True)
+    with pytest.raises(exceptions.TaskCancelledError):
+        ray.get(slow)
+
+
+def test_wait_splits_by_readiness_and_keeps_the_order(tmp_path: Path) -> None:
+    @ray.remote
+    def waits(path: str) -> str:
+        while not os.path.exists(path):
+            time.sleep(0.002)
+        return path
+
+    gates = [str(tmp_path / name) for name in "ab"]
+    refs = [waits.remote(each) for each in gates]
+    assert ray.wait(refs, timeout=0) == ([], refs)
+    (tmp_path / "b").touch()
+    ready, rest = ray.wait(refs)
+    assert (ready, rest) == ([refs[1]], [refs[0]])
+    (tmp_path / "a").touch()
+    assert ray.wait(rest, timeout=DEADLINE_S) == ([refs[0]], [])
+    assert ray.wait(refs, num_returns=2) == (refs, [])
+    for wrong in (lambda: ray.wait(refs[0]), lambda: ray.wait([1])):  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError, match="differ"):
+        ray.wait([refs[0], refs[0]])
+    with pytest.raises(ValueError, match="3"):
+        ray.wait(refs, num_returns=3)
+
+
+def test_wait_one_by_one_sees_changes_of_the_list() -> None:
+    refs = [add.remote(i, 0) for i in range(50)]
+    seen = []
+    while refs:
+        ready, refs = ray.wait(refs)
+        seen += ray.get(ready)
+        if len(seen) == 10:
+            refs.append(add.remote(100, 0))
+        if len(seen) == 20:
+            refs[-1] = add.remote(200, 0)
+    assert len(seen) == 51 and 200 in seen
+
+
+def test_large_values_are_shared_and_read_only() -> None:
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(1_000_000, dtype="float64")
+    ref = ray.put(array)
+    found = ray.get(ref)
+    assert (found == array).all() and not found.flags.writeable
+
+    @ray.remote
+    def double(values: Any) -> Any:
+        assert not values.flags.writeable
+        return values * 2
+
+    doubled = ray.get(double.remote(ref))
+    assert (doubled == array * 2).all()
+    small = ray.get(ray.put(numpy.ones(3)))
+    assert not small.flags.writeable and small.sum() == 3
+    assert ray.get(ray.put(b"x" * 300_000)) == b"x" * 300_000
+    with pytest.raises(TypeError):
+        ray.put(ref)
+
+
+def test_values_beyond_the_bound_are_spilled_and_read_again() -> None:
+    numpy = pytest.importorskip("numpy")
+    store = hub().store_of
+    before = store._bound
+    store.set_bound(3_000_000)
+    try:
+        refs = [ray.put(numpy.full(200_000, i)) for i in range(5)]  # 1.6 MB each.
+        spilled = [hub().entries[each._id].packed.is_spilled for each in refs]
+        assert spilled == [True, True, True, True, False]
+        assert [int(ray.get(each)[7]) for each in refs] == [0, 1, 2, 3, 4]
+
+        @ray.remote
+        def total(values: Any) -> int:
+            return int(values.sum())
+
+        assert ray.get([total.remote(each) for each in refs]) == [200_000 * i for i in range(5)]
+    finally:
+        store.set_bound(before)
+
+
+def test_values_are_dropped_with_their_last_reference() -> None:
+    gc.collect()
+    client = hub()
+    until(lambda: not client.tasks)
+    with client.lock:
+        client.drain()
+    before = set(client.entries)
+
+    @ray.remote
+    def holder(refs: Any) -> Any:
+        return [ray.put(1), refs[0], add.remote(1, 1)]
+
+    inner = ray.put("x")
+    outer = ray.get(holder.remote([inner]))
+    assert ray.get(outer) == [1, "x", 2]
+    many = [add.remote(i, 1) for i in range(500)]
+    ray.get(many)
+    del inner, outer, many
+
+    def all_are_gone() -> bool:
+        gc.collect()
+        with client.lock:
+            client.drain()
+            return set(client.entries) <= before
+
+    until(all_are_gone)
+    until(lambda: all(not conn.borrowed for conn in _conns()))
+
+
+def _conns() -> list[Any]:
+    return [
+        conn
+        for pool in hub().schedule.pools.values()
+        for slot in pool.slots.values()
+        for conn in slot.conns
+    ]
+
+
+def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path) -> None:
+    @ray.remote
+    def dies(path: str, times: int) -> int:
+        with open(path, "a") as file:
+            file.write("x")
+        count = os.path.getsize(path)
+        if count <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
+    assert ray.get(dies.remote(str(tmp_path / "a"), 2)) == 3
+    once = dies.options(max_retries=0)
+    others = [add.remote(i, i) for i in range(20)]
+    with pytest.raises(exceptions.WorkerCrashedError, match="SIGKILL") as found:
+        ray.get(once.remote(str(tmp_path / "b"), 1))
+    assert "dies" in str(found.value) and (tmp_path / "b").read_text() == "x"
+    assert ray.get(others) == [2 * i for i in range(20)]
+
+
+def test_exceptions_are_retried_only_if_asked(tmp_path: Path) -> None:
+    @ray.remote
+    def flaky(path: str) -> int:
+        with open(path, "a") as file:
+            file.write("x")
+        if os.path.getsize(path) < 3:
+            raise OSError("again")
+        return os.path.getsize(path)
+
+    with pytest.raises(OSError):
+        ray.get(flaky.remote(str(tmp_path / "a")))
+    assert ray.get(flaky.options(retry_exceptions=True).remote(str(tmp_path / "b"))) == 3
+    assert ray.get(flaky.options(retry_exceptions=[OSError]).remote(str(tmp_path / "c"))) == 3
+    with pytest.raises(OSError):
+        ray.get(flaky.options(retry_exceptions=[KeyError]).remote(str(tmp_path / "d")))
+
+
+def test_cancel_reaches_tasks_that_wait_run_or_were_sent_ahead(tmp_path: Path) -> None:
+    @ray.remote
+    def sleeps(path: str) -> None:
+        with open(path, "w"):
+            pass
+        time.sleep(DEADLINE_S)
+
+    refs = [sleeps.remote(str(tmp_path / str(i))) for i in range(4)]
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    for each in reversed(refs):
+        ray.cancel(each)
+    for each in refs:
+        with pytest.raises(exceptions.TaskCancelledError):
+            ray.get(each, timeout=DEADLINE_S)
+    assert ray.get(add.remote(1, 1)) == 2
+    with pytest.raises(TypeError):
+        ray.cancel("x")
+
+
+def test_generators_stream_their_items(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    @ray.remote
+    def count(n: int, path: str) -> Any:
+        for i in range(n):
+            if i == 2:
+                while not os.path.exists(path):
+                    time.sleep(0.002)
+            yield i
+
+    found = count.remote(4, str(gate))
+    assert [ray.get(next(found)), ray.get(next(found))] == [0, 1]
+    gate.touch()
+    assert [ray.get(each) for each in found] == [2, 3]
+
+    @ray.remote(num_returns="streaming")
+    def breaks() -> Any:
+        yield 1
+        raise ValueError("stop")
+
+    items = list(breaks.remote())
+    assert ray.get(items[0]) == 1
+    with pytest.raises(ValueError, match="stop"):
+        ray.get(items[1])
+
+    @ray.remote
+    def inside(path: str) -> int:
+        return sum(ray.get(each) for each in count.remote(3, path))
+
+    assert ray.get(inside.remote(str(gate))) == 3
+
+
+def test_several_returns() -> None:
+    @ray.remote(num_returns=2)
+    def pair(n: int) -> Any:
+        return tuple(range(n))
+
+    a, b = pair.remote(2)
+    assert ray.get([a, b]) == [0, 1]
+    for each in pair.remote(3):
+        with pytest.raises(ValueError, match="3 values"):
+            ray.get(each)
+    assert nothing.options(num_returns=0).remote() is None
+
+
+def test_references_are_futures_and_can_be_awaited() -> None:
+    async def main() -> list[int]:
+        one = await add.remote(1, 2)
+        return [one, *(await asyncio.gather(add.remote(3, 4), add.remote(5, 6)))]
+
+    assert asyncio.run(main()) == [3, 7, 11]
+    assert add.remote(2, 2).future().result(DEADLINE_S) == 4
+
+
+def test_threads_of_a_driver_share_the_session() -> None:
+    found: dict[int, list[int]] = {}
+
+    def work(index: int) -> None:
+        found[index] = ray.get([add.remote(index, i) for i in range(100)])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(DEADLINE_S)
+    assert found == {i: [i + j for j in range(100)] for i in range(4)}
+
+
+def test_prints_of_tasks_reach_the_driver(capfd: pytest.CaptureFixture[str]) -> None:
+    @ray.remote
+    def shout() -> int:
+        print("hello\nthere")
+        print("beware", file=sys.stderr)
+        return os.getpid()
+
+    number = ray.get(shout.remote())
+    out, err = capfd.readouterr()
+    name = "test_prints_of_tasks_reach_the_driver.<locals>.shout"
+    assert f"({name} pid={number}) hello\n({name} pid={number}) there\n" in out
+    assert "beware" in err
+
+
+def test_what_cannot_be_is_refused_where_it_stands() -> None:
+    for wrong, error in (
+        (lambda: add(1, 2), TypeError),
+        (lambda: ray.get(1), ValueError),
+        (lambda: ray.remote(num_cpu=1)(lambda: 1), TypeError),
+        (lambda: ray.remote(num_cpus=-1)(lambda: 1), ValueError),
+        (lambda: ray.remote(max_retries=-2)(lambda: 1), ValueError),
+        (lambda: ray.remote(num_returns="x")(lambda: 1), ValueError),
+        (lambda: ray.remote(3), TypeError),
+        (lambda: add.options(resources={"CPU": 1}), ValueError),
+    ):
+        with pytest.raises(error):
+            wrong()  # type: ignore[no-untyped-call]
+    with pytest.raises(exceptions.TaskUnschedulableError, match="cpus"):
+        ray.get(add.options(num_cpus=99).remote(1, 2))
+    assert ray.get(add.options(num_cpus=2).remote(1, 2)) == 3
+    assert ray.get(add.options(num_cpus=0).remote(1, 2)) == 3
+
+
+def test_idle_executors_are_given_back(executors: LocalExecutors) -> None:
+    ray.get(add.remote(1, 2))
+    until(lambda: not _conns())
+    until(lambda: all(item["state"] == "ENDED" for item in executors.executors.values()))
+    assert ray.get(add.remote(1, 2)) == 3
+
+
+def test_a_lost_executor_is_replaced(executors: LocalExecutors, tmp_path: Path) -> None:
+    @ray.remote
+    def waits(path: str) -> int:
+        with open(path + str(os.getpid()), "w"):
+            pass
+        while not os.path.exists(path):
+            time.sleep(0.002)
+        return 7
+
+    ref = waits.remote(str(tmp_path / "gate"))
+    until(lambda: bool(list(tmp_path.iterdir())))
+    running = [n for n, item in executors.executors.items() if item["state"] == "RUNNING"]
+    for number in running:
+        executors.processes[number].kill()
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    (tmp_path / "gate").touch()
+    assert ray.get(ref) == 7
