@@ -28,6 +28,7 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
+//   executors | listens | release | end | session   see executor_commands.h
 //   pool | max_workers | request | wishes | created | failed | listed | terminated |
 //   ask | propose | share | gpus | clear     see {provider,lane,gpu}_commands.h
 #include <cstdio>
@@ -41,6 +42,7 @@
 #include "head/core/draft.h"
 #include "head/view/view.h"
 #include "head/view/why.h"
+#include "tests/scenario/executor_commands.h"
 #include "tests/scenario/gpu_commands.h"
 #include "tests/scenario/lane_commands.h"
 #include "tests/scenario/person_commands.h"
@@ -370,7 +372,12 @@ bool Story::OnLane(const std::string& verb, std::istream& words) {
 }
 
 bool Story::Ask(const std::string& verb, std::istream& words) {
-  const std::optional<Input> request = PersonsRequest(verb, words);
+  if (verb == "session") {
+    for (std::string& line : ShowSession(core_, now_, words)) out_.push_back(std::move(line));
+    return true;
+  }
+  std::optional<Input> request = PersonsRequest(verb, words);
+  if (!request.has_value()) request = DriversRequest(verb, words);
   if (request.has_value()) Give(*request);
   return request.has_value();
 }
