@@ -45,6 +45,7 @@
 #include "tests/scenario/executor_commands.h"
 #include "tests/scenario/gpu_commands.h"
 #include "tests/scenario/lane_commands.h"
+#include "tests/scenario/node_side.h"
 #include "tests/scenario/person_commands.h"
 #include "tests/scenario/print.h"
 #include "tests/scenario/provider_commands.h"
@@ -54,17 +55,6 @@ namespace rt::scenario {
 namespace {
 
 constexpr Millis kStart = 1'700'000'000'000;
-
-struct NodeSide {
-  NodeId id;
-  uint64_t sync_seq = 0;
-  bool silent = false;
-  Millis notice_until = 0;
-  Millis away_for = 0;
-  std::string notice;
-  NodeInventory inventory;
-  std::map<Fence, Observed> observed;
-};
 
 class Story {
  public:
