@@ -41,7 +41,8 @@ absl::StatusOr<Json> Forward(HeadClient& client, const Json& request) {
     hold = std::clamp<Millis>(request.GetInt("hold_ms", 10'000), 0, kBridgeHoldMax);
     call.Set("hold_ms", hold);
   }
-  const bool creates = request.GetString("op") == "experiment_create";
+  const std::string op = request.GetString("op");
+  const bool creates = op == "experiment_create" || op == "executor_request";
   if (creates && request.GetString("key").empty()) call.Set("key", RandomHex(16));
   v1::OperateRequest message;
   message.set_json(call.Dump());
@@ -133,7 +134,7 @@ const std::map<std::string, Operation>& Operations() {
 
 bool IsWait(const Json& request) {
   const std::string op = request.GetString("op");
-  return op == "experiment_wait" || op == "driver_questions";
+  return op == "experiment_wait" || op == "driver_questions" || op == "executor_wait";
 }
 
 absl::StatusOr<Json> Operate(HeadClient& client, const Json& request) {

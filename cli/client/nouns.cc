@@ -107,7 +107,8 @@ absl::Status AddNamed(HeadClient& client, const std::string& name, std::set<Tria
 }  // namespace
 
 bool IsTerminal(std::string_view state) {
-  return state == "COMPLETED" || state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED";
+  return state == "COMPLETED" || state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED" ||
+         state == "ENDED";
 }
 
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation) {
@@ -128,6 +129,22 @@ absl::Status EachJobPage(HeadClient& client, const PageStart& start, const TakeP
 absl::Status EachNodePage(HeadClient& client, const PageStart& start, const TakePage& take) {
   using Stub = v1::ClusterService::Stub;
   return EachPage<v1::ClusterService>(client, start, take, &Stub::ListNodePage, &Stub::ListNodes);
+}
+absl::Status EachExecutorPage(HeadClient& client, const PageStart& start, const TakePage& take) {
+  uint64_t from = start.from;
+  while (true) {
+    RT_ASSIGN_OR_RETURN(
+        Json reply,
+        AskOperation(
+            client,
+            Json::MakeObject({{"op", "executor_list"}, {"from", from}, {"limit", start.limit}})));
+    Json* items = reply.Find("items");
+    if (items == nullptr || !items->is_array())
+      return absl::InternalError("the head's list of executors has no items");
+    const auto next = static_cast<uint64_t>(reply.GetInt("next"));
+    if (!take(items->array()) || next <= from) return absl::OkStatus();
+    from = next;
+  }
 }
 absl::StatusOr<Json> ListExperiments(HeadClient& client) {
   return WholeList(client, EachExperimentPage);
@@ -185,6 +202,15 @@ absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id) {
   return client.Ask<v1::JobService>(&v1::JobService::Stub::Get, request);
 }
 
+absl::StatusOr<Json> AskOperation(HeadClient& client, const Json& operation) {
+  v1::OperateRequest request;
+  request.set_json(operation.Dump());
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::Operate, request);
+}
+absl::StatusOr<Json> GetExecutor(HeadClient& client, uint64_t id) {
+  return AskOperation(client, Json::MakeObject({{"op", "executor_get"}, {"executor", id}}));
+}
+
 absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(client));
   return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"experiment", 0, ""});
@@ -193,6 +219,11 @@ absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std:
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
   return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"job", 'j', ""});
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseExecutors(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, WholeList(client, EachExecutorPage));
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"executor", 'x', ""});
 }
 
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {

@@ -26,6 +26,7 @@ struct PageStart {
 using TakePage = std::function<bool(Json::Array& items)>;
 absl::Status EachExperimentPage(HeadClient& client, const PageStart& start, const TakePage& take);
 absl::Status EachJobPage(HeadClient& client, const PageStart& start, const TakePage& take);
+absl::Status EachExecutorPage(HeadClient& client, const PageStart& start, const TakePage& take);
 absl::Status EachNodePage(HeadClient& client, const PageStart& start, const TakePage& take);
 // All of them.
 absl::StatusOr<Json> ListExperiments(HeadClient& client);
@@ -41,10 +42,14 @@ absl::StatusOr<Json> GetNode(HeadClient& client, const std::string& name_or_id);
 absl::StatusOr<Json> GetTrial(HeadClient& client, TrialId id);
 v1::TrialRef RefOf(TrialId id);
 absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id);
+absl::StatusOr<Json> GetExecutor(HeadClient& client, uint64_t id);
+// One operation of drivers (docs/protocol.md), which people may use as well.
+absl::StatusOr<Json> AskOperation(HeadClient& client, const Json& operation);
 
 // The items that the selector (also a name) means; the newest when it is empty.
 absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector);
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector);
+absl::StatusOr<std::vector<uint64_t>> ChooseExecutors(HeadClient& client, std::string selector);
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& selector);
 absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector);
 bool IsTerminal(std::string_view state);

@@ -69,6 +69,11 @@ ExitCode ActOnJobs(const Invocation& invocation, const Action& action, const Act
   return ActOnEach<uint64_t>(invocation, action, {"job", ChooseJobs, GetJob, act});
 }
 
+ExitCode ActOnExecutors(const Invocation& invocation, const Action& action,
+                        const ActOnNumber& act) {
+  return ActOnEach<uint64_t>(invocation, action, {"executor", ChooseExecutors, GetExecutor, act});
+}
+
 ExitCode ActOnNodes(const Invocation& invocation, const Action& action, const ActOnNumber& act) {
   const auto get = [](HeadClient& client, uint64_t id) {
     return GetNode(client, std::to_string(id));

@@ -24,6 +24,7 @@ ExitCode ActOnExperiments(const Invocation& invocation, const Action& action,
                           const ActOnNumber& act);
 ExitCode ActOnTrials(const Invocation& invocation, const Action& action, const ActOnTrial& act);
 ExitCode ActOnJobs(const Invocation& invocation, const Action& action, const ActOnNumber& act);
+ExitCode ActOnExecutors(const Invocation& invocation, const Action& action, const ActOnNumber& act);
 ExitCode ActOnNodes(const Invocation& invocation, const Action& action, const ActOnNumber& act);
 
 // One item of the object that an acting verb prints. `state`: after the action was accepted.

@@ -21,6 +21,8 @@ const std::vector<std::string> kTrialStates = {"PENDING",  "STARTING",  "RUNNING
                                                "STOPPING", "COMPLETED", "STOPPED", "FAILED"};
 const std::vector<std::string> kJobStates = {"PENDING",   "STARTING", "RUNNING", "STOPPING",
                                              "SUCCEEDED", "FAILED",   "STOPPED"};
+const std::vector<std::string> kExecutorStates = {"PENDING", "STARTING", "RUNNING", "STOPPING",
+                                                  "ENDED"};
 const std::vector<std::string> kNodeStates = {"REQUESTED", "STARTING", "READY", "SUSPECT",
                                               "DRAINING",  "LOST",     "GONE"};
 
@@ -142,6 +144,15 @@ ExitCode RunExperimentList(const Invocation& invocation) {
 
 ExitCode RunJobList(const Invocation& invocation) {
   return ListNumbered(invocation, Noun::kJob, "rt job list --after 3", kJobStates, EachJobPage);
+}
+
+// Those that have ended are history, of which the head keeps a part.
+ExitCode RunExecutorList(const Invocation& invocation) {
+  Invocation open = invocation;
+  if (invocation.output != Output::kJson && invocation.state_filter.empty())
+    open.state_filter = "PENDING,STARTING,RUNNING,STOPPING";
+  return ListNumbered(open, Noun::kExecutor, "rt executor list --after 3", kExecutorStates,
+                      EachExecutorPage);
 }
 
 // Nodes that left the cluster are history: unless they are asked for, only the JSON lists them.

@@ -37,6 +37,7 @@ class CommandLine {
   void AddExperiment();  // nouns.cc
   void AddTrial();
   void AddJob();
+  void AddExecutor();
   void AddNode();
   void AddContextAndToken();
   void AddExperimentResults(CLI::App* experiment);

@@ -137,6 +137,20 @@ void CommandLine::AddJob() {
               true);
 }
 
+void CommandLine::AddExecutor() {
+  CLI::App* executor = AddNoun("executor", "x", "Executors: processes that run tasks and actors");
+  AddList(executor, "RUNNING,ENDED", RunExecutorList);
+  AddOne(executor, "show", "Show details, and why one waits", RunExecutorShow);
+  AddOne(executor, "stop", "Stop an executor", RunExecutorStop);
+  AddLogFlags(AddOne(executor, "logs", "Print the output of an executor", RunExecutorLogs,
+                     "  rt executor logs last -f\n  rt executor logs 7 --tail 100"),
+              true);
+  CLI::App* actor = AddNoun("actor", "", "Detached actors, which outlive their drivers");
+  Add(actor, "list", "List the detached actors", RunActorList,
+      "  rt actor list\n"
+      "  rt actor list -o json");
+}
+
 void CommandLine::AddNode() {
   CLI::App* node = AddNoun("node", "n", "Nodes");
   AddList(node, "READY,DRAINING", RunNodeList);

@@ -68,6 +68,7 @@ CommandLine::CommandLine()
   AddExperiment();
   AddTrial();
   AddJob();
+  AddExecutor();
   AddNode();
   AddLooking();
   AddContextAndToken();

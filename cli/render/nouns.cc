@@ -67,8 +67,17 @@ std::vector<std::string> Header(Noun noun) {
       return {"ID", "NAME", "STATE", "EXIT", "RUNTIME", "AGE", "REASON"};
     case Noun::kNode:
       return {"ID", "NAME", "STATE", "ADDRESS", "USED", "TOTAL", "SEEN", "REASON"};
+    case Noun::kExecutor:
+      return {"ID", "NAME", "STATE", "NODE", "OWNER", "RUNTIME", "AGE", "REASON"};
+    case Noun::kActor:
+      return {"ID", "ACTOR", "CLASS", "STATE", "NODE", "RESTARTS", "AGE", "REASON"};
   }
   return {};
+}
+
+const Json* Deep(const Json& json, const char* first, const char* second) {
+  const Json* inner = json.Find(first);
+  return inner == nullptr || !inner->is_object() ? nullptr : inner->Find(second);
 }
 
 std::vector<std::string> Row(Noun noun, const Json& item) {
@@ -93,13 +102,28 @@ std::vector<std::string> Row(Noun noun, const Json& item) {
               ResourcesText(item.Find("resources_used")),
               ResourcesText(item.Find("resources_total")), AgeText(item.Find("last_seen_at")),
               cell("reason")};
+    case Noun::kExecutor: {
+      const std::string outcome = item.GetString("outcome");
+      return {cell("id"),
+              cell("name"),
+              outcome.empty() ? cell("state") : outcome,
+              CellText(Deep(item, "node", "name")),
+              cell("owner"),
+              SecondsText(item.Find("runtime_s")),
+              AgeText(item.Find("created_at")),
+              cell("reason")};
+    }
+    case Noun::kActor:
+      return {cell("id"),
+              CellText(Deep(item, "actor", "name")),
+              CellText(Deep(item, "actor", "class")),
+              cell("state"),
+              CellText(Deep(item, "node", "name")),
+              cell("restarts"),
+              AgeText(item.Find("created_at")),
+              cell("reason")};
   }
   return {};
-}
-
-const Json* Deep(const Json& json, const char* first, const char* second) {
-  const Json* inner = json.Find(first);
-  return inner == nullptr ? nullptr : inner->Find(second);
 }
 
 bool IsOver(const Json& item) {
@@ -237,6 +261,17 @@ static std::string PoolsText(const Json& status) {
   return text;
 }
 
+// "3 executors of 2 sessions (RUNNING 2, PENDING 1)"; "" where there are none.
+static std::string ExecutorsText(const Json& status) {
+  const Json* total = Deep(status, "executors", "total");
+  if (total == nullptr || !total->is_int() || total->AsInt() == 0) return "";
+  const Json* sessions = Deep(status, "executors", "sessions");
+  const bool is_one = total->AsInt() == 1, is_one_session = CellText(sessions) == "1";
+  return "tasks   " + CellText(total) + (is_one ? " executor of " : " executors of ") +
+         CellText(sessions) + (is_one_session ? " session (" : " sessions (") +
+         CountsText(Deep(status, "executors", "by_state")) + ")\n";
+}
+
 std::string RenderStatus(const Json& status, const Invocation& invocation) {
   if (invocation.output == Output::kQuiet)
     return CellText(Deep(status, "cluster", "name")) + "\n";
@@ -256,6 +291,7 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
   if (port != nullptr && port->is_string()) text += "port    " + port->AsString() + "\n";
   const std::string store = StoreText(status);
   if (!store.empty()) text += "store   " + store + "\n";
+  text += ExecutorsText(status);
   text += Titled("experiments", ItemsOf(status, "experiments", Noun::kExperiment, invocation));
   text += Titled("jobs", ItemsOf(status, "jobs", Noun::kJob, invocation));
   text += Titled("waiting", WaitsOf(status, invocation));

@@ -10,7 +10,7 @@
 
 namespace rt {
 
-enum class Noun { kExperiment, kTrial, kJob, kNode };
+enum class Noun { kExperiment, kTrial, kJob, kNode, kExecutor, kActor };
 
 // A table, or with --output quiet the ids, one a line.
 std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocation& invocation);

@@ -31,6 +31,7 @@ std::string ToString(const Owner& owner) {
       return "t" + std::to_string(owner.group) + "-" + std::to_string(owner.number);
     case Owner::Kind::kJob:
       return "j" + std::to_string(owner.group);
+    case Owner::Kind::kExecutor: return "x" + std::to_string(owner.group);
     case Owner::Kind::kNone:
       break;
   }
@@ -43,6 +44,7 @@ std::string Describe(const Owner& owner) {
       return "trial " + ToString(owner.trial());
     case Owner::Kind::kJob:
       return "job " + std::to_string(owner.group);
+    case Owner::Kind::kExecutor: return "executor " + std::to_string(owner.group);
     case Owner::Kind::kNone:
       break;
   }
@@ -68,6 +70,9 @@ std::optional<Fence> ParseFence(std::string_view text) {
       return std::nullopt;
   } else if (TakePrefix(text, "j")) {
     owner.kind = Owner::Kind::kJob;
+    if (!TakeNumber(text, owner.group)) return std::nullopt;
+  } else if (TakePrefix(text, "x")) {
+    owner.kind = Owner::Kind::kExecutor;
     if (!TakeNumber(text, owner.group)) return std::nullopt;
   } else {
     return std::nullopt;

@@ -405,9 +405,9 @@ SpecReading<ExperimentSpec> ExperimentFrom(const Json& json, uint32_t format) {
   return reading;
 }
 
-SpecReading<JobSpec> JobFrom(const Json& json) {
+SpecReading<JobSpec> JobFrom(const Json& json, const std::string& path = "") {
   SpecReading<JobSpec> reading;
-  Reader reader(json, "", reading.warnings);
+  Reader reader(json, path, reading.warnings);
   reader.Read("name", reading.spec.name);
   reading.spec.argv = ArgumentsFrom(reader, "argv");
   reader.Read("bundle", reading.spec.bundle);
@@ -415,6 +415,25 @@ SpecReading<JobSpec> JobFrom(const Json& json) {
   reader.Read("env", reading.spec.env);
   if (const Json* resources = reader.Find("resources"))
     reading.spec.resources = RequestFrom(*resources, "resources", reading.warnings);
+  return reading;
+}
+
+SpecReading<ExecutorSpec> ExecutorFrom(const Json& json) {
+  SpecReading<ExecutorSpec> reading;
+  ExecutorSpec& spec = reading.spec;
+  Reader reader(json, "", reading.warnings);
+  if (const Json* program = reader.Find("program")) {
+    SpecReading<JobSpec> read = JobFrom(*program, "program");
+    spec.program = std::move(read.spec);
+    std::move(read.warnings.begin(), read.warnings.end(), std::back_inserter(reading.warnings));
+  }
+  for (const Json& item : reader.List("inputs"))
+    spec.inputs.push_back({item.GetString("manifest"), item.GetString("env")});
+  reader.Read("params", spec.params);
+  reader.Read("detached", spec.detached);
+  reader.Read("actor_name", spec.actor_name);
+  reader.Read("actor_class", spec.actor_class);
+  reader.Read("max_restarts", spec.max_restarts);
   return reading;
 }
 
@@ -443,6 +462,10 @@ SpecReading<ExperimentSpec> ReadJournalledExperiment(const JournalledSpec& journ
 SpecReading<JobSpec> ReadJournalledJob(const JournalledSpec& journalled) {
   if (journalled.format == 0) return ReadJobText(ParsedOrNull(journalled.text));
   return NotingFormat(journalled, JobFrom(ParsedOrNull(journalled.normal)));
+}
+
+SpecReading<ExecutorSpec> ReadJournalledExecutor(const JournalledSpec& journalled) {
+  return NotingFormat(journalled, ExecutorFrom(ParsedOrNull(journalled.normal)));
 }
 
 SpecReading<ResourceRequest> ReadJournalledResources(const JournalledSpec& journalled) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/spec/executor_spec.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
 
@@ -25,6 +26,7 @@ inline constexpr uint32_t kSpecFormat = 2;  // What this release journals.
 
 std::string NormalText(const ExperimentSpec& spec);
 std::string NormalText(const JobSpec& spec);
+std::string NormalText(const ExecutorSpec& spec);
 std::string NormalText(const ResourceRequest& request);
 
 // What an event or a snapshot says of one spec.
@@ -45,6 +47,8 @@ struct SpecReading {
 
 SpecReading<ExperimentSpec> ReadJournalledExperiment(const JournalledSpec& journalled);
 SpecReading<JobSpec> ReadJournalledJob(const JournalledSpec& journalled);
+// Executors have no format 0: no release journalled their text alone.
+SpecReading<ExecutorSpec> ReadJournalledExecutor(const JournalledSpec& journalled);
 SpecReading<ResourceRequest> ReadJournalledResources(const JournalledSpec& journalled);
 
 // Format 0, for the functions above. A text that is not JSON reads as null.

@@ -133,24 +133,40 @@ Json ToNormal(const DriverSpec& driver) {
                            {"scheduler", driver.scheduler}});
 }
 
-}  // namespace
+Json ToNormal(const std::vector<InputFile>& inputs) {
+  Json list = Json::MakeArray();
+  for (const InputFile& input : inputs)
+    list.Append(Json::MakeObject({{"manifest", input.manifest}, {"env", input.env}}));
+  return list;
+}
 
-std::string NormalText(const ResourceRequest& request) { return ToNormal(request).Dump(); }
-
-std::string NormalText(const JobSpec& spec) {
+Json ToNormal(const JobSpec& spec) {
   return Json::MakeObject({{"name", spec.name},
                            {"argv", TextsOf(spec.argv)},
                            {"bundle", spec.bundle},
                            {"cwd", spec.cwd},
                            {"env", MapOf(spec.env)},
-                           {"resources", ToNormal(spec.resources)}})
+                           {"resources", ToNormal(spec.resources)}});
+}
+
+}  // namespace
+
+std::string NormalText(const ResourceRequest& request) { return ToNormal(request).Dump(); }
+
+std::string NormalText(const JobSpec& spec) { return ToNormal(spec).Dump(); }
+
+std::string NormalText(const ExecutorSpec& spec) {
+  return Json::MakeObject({{"program", ToNormal(spec.program)},
+                           {"inputs", ToNormal(spec.inputs)},
+                           {"params", spec.params},
+                           {"detached", spec.detached},
+                           {"actor_name", spec.actor_name},
+                           {"actor_class", spec.actor_class},
+                           {"max_restarts", spec.max_restarts}})
       .Dump();
 }
 
 std::string NormalText(const ExperimentSpec& spec) {
-  Json inputs = Json::MakeArray();
-  for (const InputFile& input : spec.inputs)
-    inputs.Append(Json::MakeObject({{"manifest", input.manifest}, {"env", input.env}}));
   Json json = Json::MakeObject({{"name", spec.name},
                                 {"trainable", spec.trainable},
                                 {"command", TextsOf(spec.command)},
@@ -184,7 +200,7 @@ std::string NormalText(const ExperimentSpec& spec) {
                                 {"checkpoints", ToNormal(spec.checkpoints)},
                                 {"driver", ToNormal(spec.driver)},
                                 {"bundle", spec.bundle},
-                                {"inputs", std::move(inputs)},
+                                {"inputs", ToNormal(spec.inputs)},
                                 {"cwd", spec.cwd}});
   // Left out where they say nothing: releases before them do not know them.
   if (!spec.objectives.empty()) {

@@ -13,6 +13,7 @@
 #include "head/core/apply_runs.h"
 #include "head/core/core.h"
 #include "head/core/driver_records.h"
+#include "head/core/executor_index.h"
 #include "head/core/index.h"
 #include "head/core/owner_policy.h"
 #include "head/core/requests.h"
@@ -68,6 +69,9 @@ struct Applier {
     state().last_machine += kNumbersSkipped;
     for (auto& [id, job] : state().jobs)
       if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
+    state().next_executor += kNumbersSkipped;
+    for (auto& [id, executor] : state().executors)
+      if (!executor.is_over()) executor.runs.next_attempt += kNumbersSkipped;
     for (auto& [id, experiment] : state().experiments)
       for (Trial& trial : experiment.trials)
         if (trial.end == TrialEnd::kNone) trial.runs.next_attempt += kNumbersSkipped;
@@ -188,6 +192,10 @@ struct Applier {
     job.ended_at = at;
     RemoveReady(world, Owner::Of(e.job));
   }
+
+  void operator()(const event::ExecutorRequested& e) { AddExecutor(world, e, at); }
+  void operator()(const event::ExecutorReleaseRequested& e) { NoteRelease(world, e); }
+  void operator()(const event::ExecutorEnded& e) { EndExecutor(world, e, seq, at); }
 
   void operator()(const event::ExperimentCreated& e) {
     Experiment experiment{.id = e.experiment, .owner = e.owner, .job = e.job, .spec_text = e.spec,
@@ -483,6 +491,7 @@ void Apply(World& world, const Record& record) {
   RT_CHECK(record.seq == world.state.seq + 1);
   std::visit(Applier{world, record.at, record.seq}, record.event);
   NoteDriverRecord(world, record.event, record.seq);
+  NoteSessionRecord(world, record.event, record.seq);
   world.state.seq = record.seq;
   world.state.time = std::max(world.state.time, record.at);
 }

@@ -71,6 +71,7 @@ void EndForGood(Draft& draft, const event::AttemptEnded& ended) {
   NoteEnd(draft, ended.attempt, last);
   RetireByPolicy(draft, ended.attempt.owner);
   PolicyOf(ended.attempt.owner).after_attempt(draft, ended);
+  EndSessionsOf(draft, ended.attempt);
 }
 
 // The attempt ends once everything that it reported is accepted.
@@ -226,7 +227,8 @@ void EndAttempt(Draft& draft, event::AttemptEnded ended) {
     ended.excused = false;
     ended.excluded = {};
   }
-  if (ended.outcome == AttemptOutcome::kResized && BeginGeneration(draft, ended.attempt)) return;
+  if (ended.outcome == AttemptOutcome::kResized && BeginGeneration(draft, ended.attempt))
+    return EndSessionsOf(draft, ended.attempt);
   EndForGood(draft, ended);
 }
 

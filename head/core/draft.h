@@ -66,6 +66,18 @@ absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input);
 absl::Status OnStopJob(Draft& draft, const input::StopJob& input);
 void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended);
 
+// executors.cc
+absl::Status OnRequestExecutors(Draft& draft, const input::RequestExecutors& input);
+absl::Status OnReleaseExecutors(Draft& draft, const input::ReleaseExecutors& input);
+absl::Status OnStopExecutor(Draft& draft, const input::StopExecutor& input);
+void OnRenewSession(Draft& draft, const input::RenewSession& input);
+void AfterExecutorAttempt(Draft& draft, const event::AttemptEnded& ended);
+void GiveTimeToRenew(Draft& draft);  // To all sessions, when a head starts.
+void ExpireSessions(Draft& draft);   // Those whose drivers have not been heard for too long.
+void ForgiveSessions(Draft& draft, Millis stall);
+// Those whose drivers are part of this attempt, which is over.
+void EndSessionsOf(Draft& draft, const AttemptId& opener);
+
 // experiments.cc
 absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input);
 absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);

@@ -97,6 +97,9 @@ const auto kTrials = Overloaded{
     [](const event::JobSubmitted&) { return M{.invites_placement = true}; },
     [](const event::JobStopRequested& e) { return Owned(Owner::Of(e.job)); },
     [](const event::JobEnded&) { return M{}; },
+    [](const event::ExecutorRequested&) { return M{.invites_placement = true}; },
+    [](const event::ExecutorReleaseRequested& e) { return Owned(Owner::Of(e.executor)); },
+    [](const event::ExecutorEnded&) { return M{}; },
 };
 
 const auto kAttempts = Overloaded{

@@ -138,6 +138,14 @@ struct KeptOutputs {
 
 enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
 enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
+// kLost: with its node, or its daemon; kStopped: it was released.
+enum class ExecutorEnd : uint32_t {
+  kNone = 0,
+  kSucceeded = 1,
+  kFailed = 2,
+  kStopped = 3,
+  kLost = 4,
+};
 enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
 
 // Who decided that a trial stops. kRule and kMaxT end it COMPLETED, kMetric FAILED, the others

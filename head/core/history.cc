@@ -31,6 +31,7 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
   for (const auto& [id, node] : state.nodes)
     if (!node.gone) soft.unheard.insert(id);
   GiveTimeToReturn(draft);
+  GiveTimeToRenew(draft);
   soft.node_types = input.node_types;
   soft.try_place = true;
   for (const PoolSpec& pool : input.pools) soft.pools[pool.name] = pool;

@@ -157,6 +157,37 @@ struct StopJob {
   JobId job;
   std::string reason;
 };
+// Answered with the executors, as a repeated request is. The opener's attempt must be live.
+struct RequestExecutors {
+  std::string owner;
+  std::string session;
+  AttemptId opener;
+  std::string request_key;
+  int64_t count = 0;
+  std::string spec;  // JSON.
+};
+// The session's driver still listens.
+struct RenewSession {
+  std::string owner;
+  std::string session;
+  Owner opener;
+};
+struct ReleaseExecutors {
+  std::string owner;
+  std::string session;
+  Owner opener;
+  std::vector<ExecutorId> executors;  // Those that have ended are skipped.
+  bool all = false;                   // Of the session.
+  std::string reason;
+};
+// A person, or a driver of the same user, ends one executor: by its id, or a detached actor by its
+// name.
+struct StopExecutor {
+  ExecutorId executor;
+  std::string owner;  // Of the actor.
+  std::string actor;
+  std::string reason;
+};
 struct CreateExperiment {
   std::string owner;
   JobId job;
@@ -331,6 +362,7 @@ using Input = std::variant<
     input::Disconnected, input::DaemonEnded, input::RemoveNode, input::DrainNode,
     input::UndrainNode, input::ForgetNode, input::Report, input::CommitCheckpoint,
     input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
+    input::RequestExecutors, input::RenewSession, input::ReleaseExecutors, input::StopExecutor,
     input::CreateExperiment, input::StopExperiment, input::StopTrial, input::PauseExperiment,
     input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial, input::ResumeTrial,
     input::RetryTrial, input::ResizeRun, input::AttachDriver, input::DriverListens,
@@ -361,6 +393,7 @@ struct Answer {
   bool needed = false;
   bool push = false;
   bool release = false;  // Not needed, and no commit can follow.
+  std::vector<ExecutorId> executors;
   uint64_t session = 0;
   uint64_t answered_seq = 0;
   std::vector<ReportVerdict> verdicts;

@@ -6,7 +6,7 @@ namespace rt {
 namespace {
 
 std::vector<const OwnerPolicy*>& Table() {
-  static std::vector<const OwnerPolicy*> table = {&kJobPolicy, &kTrialPolicy};
+  static std::vector<const OwnerPolicy*> table = {&kJobPolicy, &kTrialPolicy, &kExecutorPolicy};
   return table;
 }
 

@@ -1,5 +1,5 @@
-// The kinds of owner that attempts run for (a trial, a job's driver) as one table. Where the kinds
-// differ the core asks the owner's row; everything else about attempts is the same for all of them.
+// The kinds of owner that attempts run for (a trial, a job's driver, an executor) as one table.
+// Where they differ the core asks the owner's row; everything else about attempts is the same.
 // A new kind adds an enumerator of Owner::Kind, its two lines in common/base/ids.cc, and one row.
 #pragma once
 
@@ -64,9 +64,10 @@ const std::vector<const OwnerPolicy*>& OwnerPolicies();
 // For a test with a kind of its own; the row must outlive the process.
 void AddOwnerPolicy(const OwnerPolicy& policy);
 
-// The rows: trial_policy.cc, job_policy.cc.
+// The rows: trial_policy.cc, job_policy.cc, executor_policy.cc.
 extern const OwnerPolicy kTrialPolicy;
 extern const OwnerPolicy kJobPolicy;
+extern const OwnerPolicy kExecutorPolicy;
 
 // Also of an owner that does not exist.
 bool IsOver(const State& state, const Owner& owner);

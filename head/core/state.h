@@ -19,6 +19,7 @@
 #include "head/core/attempt.h"
 #include "head/core/chosen.h"
 #include "head/core/events.h"
+#include "head/core/executor.h"
 #include "head/core/inputs.h"
 #include "head/core/machine.h"
 #include "head/core/token.h"
@@ -257,6 +258,7 @@ struct ReadyQueue {
 struct Index {
   std::map<ExperimentId, ExperimentIndex> experiments;
   std::map<JobId, JobIndex> jobs;
+  ExecutorIndex executors;
   std::map<NodeId, NodeIndex> nodes;
   std::map<ResourceRequest, ReadyQueue> ready;
   std::map<Owner, QueueOrder> ready_order;
@@ -293,9 +295,12 @@ struct State {
   std::vector<RequestedBundles> requested_bundles;
   std::string requested_by;
   Millis requested_at = 0;
+  uint64_t next_executor = 1;
+  std::map<ExecutorId, Executor> executors;
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
-            last_machine, machines, pools, requested_bundles, requested_by, requested_at);
+            last_machine, machines, pools, requested_bundles, requested_by, requested_at,
+            next_executor, executors);
 };
 
 // A State with its index: what Step works on.
@@ -355,6 +360,7 @@ struct Soft {
   std::map<NodeId, Rival> rivals;
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
+  std::map<SessionKey, Millis> sessions;   // When each session's driver was last heard.
   std::map<ExperimentId, BackfillState> backfill_states;
   uint64_t started_seq = 0;    // Of this head's HeadStarted.
   std::set<NodeId> unheard;    // Nodes from before that of which this head took no Sync yet.

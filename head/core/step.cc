@@ -17,6 +17,16 @@ absl::Status OnNodeLogsFetched(Draft& draft, const input::NodeLogsFetched& input
   return absl::OkStatus();
 }
 
+absl::Status OnTick(Draft& draft) {
+  CheckBudgets(draft);
+  ExpireDrains(draft);
+  ExpireSessions(draft);
+  ReviewBackfills(draft);
+  const std::set<ExperimentId> open = draft.index().open_experiments;  // Copy: edited below.
+  for (ExperimentId id : open) ProposeTrials(draft, id);
+  return absl::OkStatus();
+}
+
 absl::Status Dispatch(Draft& d, const Input& input) {
   return std::visit(
       Overloaded{
@@ -46,6 +56,10 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
           [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
           [&](const input::StopJob& m) { return OnStopJob(d, m); },
+          [&](const input::RequestExecutors& m) { return OnRequestExecutors(d, m); },
+          [&](const input::RenewSession& m) { return OnRenewSession(d, m), absl::OkStatus(); },
+          [&](const input::ReleaseExecutors& m) { return OnReleaseExecutors(d, m); },
+          [&](const input::StopExecutor& m) { return OnStopExecutor(d, m); },
           [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
           [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
           [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
@@ -75,14 +89,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
             for (const PoolSpec& pool : m.pools) d.soft().pools[pool.name] = pool;
             return absl::OkStatus();
           },
-          [&](const input::Tick&) {
-            CheckBudgets(d);
-            ExpireDrains(d);
-            ReviewBackfills(d);
-            const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
-            for (ExperimentId id : open) ProposeTrials(d, id);
-            return absl::OkStatus();
-          },
+          [&](const input::Tick&) { return OnTick(d); },
       },
       input);
 }
@@ -120,7 +127,10 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   Draft draft{core, now, {}};
   Millis gap = core.soft.last_step_at == 0 ? 0 : now - core.soft.last_step_at;
   core.soft.last_step_at = now;
-  if (gap > limits::kStallAfter) ForgiveStall(draft, gap);
+  if (gap > limits::kStallAfter) {
+    ForgiveStall(draft, gap);
+    ForgiveSessions(draft, gap);
+  }
   draft.out.verdict = Dispatch(draft, input);
   RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
   ExpireLeases(draft);

@@ -1,5 +1,7 @@
 #include "head/service/driver_ops.h"
 
+#include <set>
+
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -288,6 +290,94 @@ void GetChunk(const Call& call, JsonDone done) {
           });
 }
 
+SessionKey SessionOf(const Call& call) {
+  return {call.driver.opener.owner, call.driver.owner, call.json.GetString("session")};
+}
+void RequestExecutors(const Call& call, JsonDone done) {
+  const Json* spec = call.json.Find("spec");
+  if (spec == nullptr || !spec->is_object()) return done(Invalid("executor_request needs a spec"));
+  call.tools.operations.RequestExecutors(
+      {call.driver.owner, call.json.GetString("session"), call.driver.opener,
+       call.json.GetString("key"), call.json.GetInt("count", 1), spec->Dump()},
+      std::move(done));
+}
+void WaitExecutors(const Call& call, JsonDone done) {
+  call.tools.operations.WaitExecutors(SessionOf(call), SeenOf(call.json),
+                                      call.json.GetInt("hold_ms", 10'000), std::move(done));
+}
+void ReleaseExecutors(const Call& call, JsonDone done) {
+  const Json* list = call.json.Find("executors");
+  input::ReleaseExecutors release{.owner = call.driver.owner,
+                                  .session = call.json.GetString("session"),
+                                  .opener = call.driver.opener.owner,
+                                  .executors = {},
+                                  .all = list == nullptr || list->is_null(),
+                                  .reason = ReasonOfCall(call.json)};
+  for (const Json& id : ListOf(call.json, "executors")) {
+    if (!id.is_int()) return done(Invalid("executors must be a list of their numbers"));
+    release.executors.push_back({static_cast<uint64_t>(id.AsInt())});
+  }
+  if (release.reason.empty()) release.reason = "released by its driver";
+  call.tools.operations.Change(std::move(release), std::move(done));
+}
+
+void ListExecutors(const Call& call, JsonDone done) {
+  ListPage(call, ExecutorPageView, std::move(done));
+}
+void GetExecutor(const Call& call, JsonDone done) {
+  const ExecutorId id{CountOf(call.json, "executor")};
+  call.tools.operations.Ask(
+      [id](const Core& core, const HeadFacts& facts) { return ExecutorView(core, facts, id); },
+      std::move(done));
+}
+void StopExecutor(const Call& call, JsonDone done) {
+  std::string reason = ReasonOfCall(call.json);
+  if (reason.empty()) reason = "stopped by " + call.driver.owner;
+  call.tools.operations.Change(
+      input::StopExecutor{{CountOf(call.json, "executor")}, {}, {}, std::move(reason)},
+      std::move(done));
+}
+void GetActor(const Call& call, JsonDone done) {
+  call.tools.operations.Ask(
+      [user = call.driver.owner, name = call.json.GetString("name")](
+          const Core& core, const HeadFacts& facts) { return ActorView(core, facts, user, name); },
+      std::move(done));
+}
+// Of the caller; of a person who asks for all of them, everybody's.
+void ListActors(const Call& call, JsonDone done) {
+  const bool is_outside = call.driver.opener.owner.kind == Owner::Kind::kNone;
+  const bool all = is_outside && call.json.GetBool("all");
+  call.tools.operations.Ask(
+      [user = all ? "" : call.driver.owner](const Core& core, const HeadFacts& facts)
+          -> absl::StatusOr<Json> { return ActorListView(core, facts, user); },
+      std::move(done));
+}
+void KillActor(const Call& call, JsonDone done) {
+  std::string reason = ReasonOfCall(call.json);
+  if (reason.empty()) reason = "killed by " + call.driver.owner;
+  const std::string name = call.json.GetString("name");
+  if (name.empty()) return done(Invalid("actor_kill needs the actor's name"));
+  call.tools.operations.Change(input::StopExecutor{{}, call.driver.owner, name, std::move(reason)},
+                               std::move(done));
+}
+
+// What tasks need, and nothing that could disturb the search or the cluster.
+const std::set<std::string>& OfTasks() {
+  static const std::set<std::string> names = {
+      "executor_request",  "executor_wait",  "executor_release",  "actor_get",
+      "actor_list",        "actor_kill",     "cluster_status",    "resources_request",
+      "blob_find_missing", "blob_put_chunk", "blob_put_manifest", "blob_get_manifest",
+      "blob_get_chunk"};
+  return names;
+}
+absl::Status CheckAllowed(const Driver& driver, const std::string& op) {
+  const Owner& owner = driver.opener.owner;
+  if (owner.kind == Owner::Kind::kNone || owner.is_job() || OfTasks().contains(op))
+    return absl::OkStatus();
+  return WithHint(absl::PermissionDeniedError(op + " is not for " + Describe(owner)),
+                  "trials and executors may use tasks and actors; a job may do this");
+}
+
 const std::map<std::string, Handler>& Handlers() {
   static const std::map<std::string, Handler> handlers = {
       {"experiment_create", Create},
@@ -305,6 +395,15 @@ const std::map<std::string, Handler>& Handlers() {
       {"trial_retry", RetryTrial},
       {"cluster_status", Status},
       {"resources_request", RequestResources},
+      {"executor_request", RequestExecutors},
+      {"executor_wait", WaitExecutors},
+      {"executor_release", ReleaseExecutors},
+      {"executor_list", ListExecutors},
+      {"executor_get", GetExecutor},
+      {"executor_stop", StopExecutor},
+      {"actor_get", GetActor},
+      {"actor_list", ListActors},
+      {"actor_kill", KillActor},
       {"experiment_list", ListExperiments},
       {"job_list", ListJobs},
       {"blob_find_missing", FindMissing},
@@ -349,6 +448,7 @@ void StartDriverOp(const DriverTools& tools, const Driver& driver, const std::st
     for (const auto& [name, function] : Handlers()) known.push_back(name);
     return done(Invalid("unknown op '" + op + "'", DidYouMean(op, known)));
   }
+  if (absl::Status allowed = CheckAllowed(driver, op); !allowed.ok()) return done(allowed);
   handler->second({tools, driver, *parsed}, std::move(done));
 }
 

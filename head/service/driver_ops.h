@@ -1,5 +1,6 @@
-// What a driver may ask, as JSON: the operations of the services under other names. Inside a job it
-// comes through the job's worker, outside through `rt bridge`. docs/protocol.md, "driver
+// What a driver may ask, as JSON: the operations of the services under other names. Inside a job, a
+// trial or an executor it comes through the worker, outside through `rt bridge`. Trials and
+// executors may use only a part of them: what tasks need. docs/protocol.md, "driver
 // operations", lists them with their fields.
 #pragma once
 
@@ -19,6 +20,7 @@ struct DriverTools {
 struct Driver {
   JobId job;          // 0: it is outside of jobs.
   std::string owner;  // The user who submitted the job, or who calls.
+  AttemptId opener;   // Of the job, trial or executor that it is part of; no owner: it is outside.
 };
 
 void StartDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,

@@ -148,7 +148,7 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   Reactor* Operate(Context* context, const v1::OperateRequest* request,
                   v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/Operate", [&](auto& who, Reactor* reactor) {
-      StartDriverOp(tools_, {{}, who.name}, request->json(), AnswerJsonTo(reactor, reply));
+      StartDriverOp(tools_, {{}, who.name, {}}, request->json(), AnswerJsonTo(reactor, reply));
     });
   }
 

@@ -16,9 +16,10 @@ class GrpcHeadServer final : public HeadServer {
  public:
   GrpcHeadServer(const Parts& parts, std::function<void()> end_head)
       : waits_(parts.loop, parts.settings),
-        operations_(parts.loop, parts.journal, parts.io, parts.settings, waits_),
-        edge_{parts.loop, parts.blobs, parts.io, parts.settings, operations_, waits_, logs_,
-              std::move(end_head), peers_, book_},
+        session_waits_(parts.loop, parts.settings, kSessionProbeInterval),
+        operations_(parts.loop, parts.journal, parts.io, parts.settings, waits_, session_waits_),
+        edge_{parts.loop, parts.blobs,         parts.io, parts.settings, operations_, waits_,
+              logs_,      std::move(end_head), peers_,   book_},
         alive_(std::make_shared<Alive>()) {
     services_.push_back(MakeBootService(edge_));
     services_.push_back(MakeClusterService(edge_));
@@ -26,16 +27,16 @@ class GrpcHeadServer final : public HeadServer {
     services_.push_back(MakeJobService(edge_));
     services_.push_back(MakeWorkerService(edge_));
     services_.push_back(MakeBlobService(edge_));
-    alive_->waits = &waits_;
+    alive_->waits = {&waits_, &session_waits_};
     parts.loop.OnDurable([alive = alive_](uint64_t) {
       std::lock_guard lock(alive->mutex);
-      if (alive->waits != nullptr) alive->waits->Changed();
+      for (Waits* waits : alive->waits) waits->Changed();
     });
   }
   ~GrpcHeadServer() override {
     Stop(0);
     std::lock_guard lock(alive_->mutex);
-    alive_->waits = nullptr;
+    alive_->waits.clear();
   }
 
   absl::Status Listen(const Credentials& credentials, const std::string& listen) {
@@ -60,6 +61,7 @@ class GrpcHeadServer final : public HeadServer {
   void Stop(Millis grace) override {
     if (server_ == nullptr) return;
     waits_.Close();
+    session_waits_.Close();
     port_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace));
     server_.reset();
@@ -68,9 +70,10 @@ class GrpcHeadServer final : public HeadServer {
  private:
   struct Alive {  // The loop keeps its callback longer than we live.
     std::mutex mutex;
-    Waits* waits = nullptr;
+    std::vector<Waits*> waits;
   };
   Waits waits_;
+  Waits session_waits_;
   Operations operations_;
   LogHub logs_;
   KnownPeers peers_;

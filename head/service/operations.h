@@ -15,8 +15,10 @@ namespace rt {
 
 class Operations {
  public:
-  Operations(HeadLoop& loop, Journal& journal, Io io, const Settings& settings, Waits& waits)
-      : loop_(loop), journal_(journal), io_(std::move(io)), settings_(settings), waits_(waits) {}
+  Operations(HeadLoop& loop, Journal& journal, Io io, const Settings& settings, Waits& waits,
+             Waits& session_waits)
+      : loop_(loop), journal_(journal), io_(std::move(io)), settings_(settings), waits_(waits),
+        session_waits_(session_waits) {}
 
   struct NewExperiment {
     std::string owner;
@@ -70,6 +72,11 @@ class Operations {
   void GetJob(JobId id, JsonDone done);
   void WaitJob(JobId id, Span span, JsonDone done);
   void StopJob(JobId id, const std::string& reason, JsonDone done);
+  // {"executors": [id]}; executor_calls.cc.
+  void RequestExecutors(input::RequestExecutors request, JsonDone done);
+  // {"seen", "executors": [as ExecutorItem]}, once something differs from `seen`.
+  void WaitExecutors(const SessionKey& session, const std::string& seen, Millis hold,
+                     JsonDone done);
 
  private:
   void Post(Input input, JsonDone done);
@@ -82,6 +89,7 @@ class Operations {
   Io io_;
   const Settings& settings_;
   Waits& waits_;
+  Waits& session_waits_;
 };
 
 // {"version": text} of an experiment's progress: its state, its trials by state, its end.

@@ -12,6 +12,10 @@ constexpr Millis kStopMax = 20'000;
 struct OpenWork {
   std::vector<JobId> jobs;
   std::vector<ExperimentId> experiments;
+  std::vector<ExecutorId> executors;
+  bool are_ending = true;  // The executors: those of a driver that has just ended.
+
+  bool is_none() const { return jobs.empty() && experiments.empty() && executors.empty(); }
 };
 
 OpenWork FindOpen(const Core& core) {
@@ -20,6 +24,10 @@ OpenWork FindOpen(const Core& core) {
     if (job.end == JobEnd::kNone) open.jobs.push_back(id);
   const auto& experiments = core.world.index.open_experiments;
   open.experiments.assign(experiments.begin(), experiments.end());
+  for (const auto& [id, spec] : core.world.index.executors.specs) {
+    open.executors.push_back(id);
+    open.are_ending = open.are_ending && core.world.state.executors.at(id).release_requested;
+  }
   return open;
 }
 
@@ -45,6 +53,9 @@ absl::Status NotInTime(const Core& core, const OpenWork& open) {
   if (!open.jobs.empty()) late.push_back(Named("job", open.jobs, job_name) + " did not end");
   if (!open.experiments.empty())
     late.push_back(Named("experiment", open.experiments, experiment_name) + " did not end");
+  const auto executor_name = [&](ExecutorId id) { return core.world.state.executors.at(id).name; };
+  if (!open.executors.empty())
+    late.push_back(Named("executor", open.executors, executor_name) + " did not end");
   if (const auto& unflushed = core.world.index.unflushed_experiments; !unflushed.empty())
     late.push_back("the result files of " + Named("experiment", unflushed, experiment_name) +
                    " are not written down");
@@ -58,7 +69,7 @@ void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
                             bool last) -> std::optional<absl::StatusOr<Json>> {
     OpenWork open = FindOpen(core);
     bool flushed = core.world.index.unflushed_experiments.empty();
-    if (flushed && (flush_only || (open.jobs.empty() && open.experiments.empty()))) return Json();
+    if (flushed && (flush_only || open.is_none())) return Json();
     if (!last) return std::nullopt;
     return absl::StatusOr<Json>(NotInTime(core, open));
   };
@@ -71,9 +82,9 @@ void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
 void StopEverything(HeadLoop& loop, Waits& waits, const StopRules& rules, StatusDone done) {
   auto open = std::make_shared<OpenWork>();
   auto begin = [&loop, &waits, rules, open, done = std::move(done)](absl::Status status) {
-    bool idle = open->jobs.empty() && open->experiments.empty();
+    const bool idle = open->jobs.empty() && open->experiments.empty() && open->are_ending;
     if (status.ok() && rules.only_if_idle && !idle)
-      status = absl::FailedPreconditionError("jobs or experiments are open");
+      status = absl::FailedPreconditionError("jobs, experiments or executors are open");
     if (!status.ok()) return done(status);
     if (!rules.flush_only) {
       HeadLoop::AnswerFn ignore = [](const absl::Status&, const Answer&) {};
@@ -81,6 +92,8 @@ void StopEverything(HeadLoop& loop, Waits& waits, const StopRules& rules, Status
         loop.Post(input::StopJob{job, "the cluster is going down"}, ignore);
       for (ExperimentId experiment : open->experiments)
         loop.Post(input::StopExperiment{experiment, "the cluster is going down"}, ignore);
+      for (ExecutorId executor : open->executors)
+        loop.Post(input::StopExecutor{executor, "", "", "the cluster is going down"}, ignore);
     }
     AwaitEnd(waits, rules.flush_only, done);
   };

@@ -26,7 +26,7 @@ void AddRuns(const Runs& runs, Manifests& live) {
     for (const CheckpointShard& shard : attempt->shards) live.insert(shard.manifest);
 }
 
-// Where the gathering goes on: all jobs at once, then the experiments' trials.
+// Where the gathering goes on: all jobs and executors at once, then the experiments' trials.
 struct Cursor {
   ExperimentId experiment;
   size_t trial = 0;
@@ -47,6 +47,11 @@ void GatherSome(const Core& core, Cursor& cursor, Manifests& live) {
     for (const auto& [id, job] : state.jobs) {
       AddRuns(job.runs, live);
       live.insert(core.world.index.jobs.at(id).spec.bundle);
+    }
+    for (const auto& [id, executor] : state.executors) AddRuns(executor.runs, live);
+    for (const auto& [id, spec] : core.world.index.executors.specs) {
+      live.insert(spec.program.bundle);
+      for (const InputFile& input : spec.inputs) live.insert(input.manifest);
     }
     cursor.begun = true;
   }

@@ -88,8 +88,9 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
 }
 
 absl::Status CheckOwner(const Owner& owner) {
-  if (!owner.is_trial() && !owner.is_job()) return Invalid("an owner is a trial or a job");
-  if (owner.group == 0) return Invalid("an owner needs its experiment's or job's number");
+  if (!owner.is_trial() && !owner.is_job() && !owner.is_executor())
+    return Invalid("an owner is a trial, a job or an executor");
+  if (owner.group == 0) return Invalid("an owner needs its number");
   return absl::OkStatus();
 }
 
@@ -122,7 +123,7 @@ absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max) {
 }
 
 absl::StatusOr<Owner> FromWire(const v1::Owner& wire) {
-  if (wire.kind() > 2) return Invalid("an owner is a trial or a job");
+  if (wire.kind() > 3) return Invalid("an owner is a trial, a job or an executor");
   const Owner owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
   RT_RETURN_IF_ERROR(CheckOwner(owner));
   return owner;

@@ -8,8 +8,6 @@ namespace rt {
 namespace {
 // Long enough to make polling cheap, short enough for proxies and clients that come and go.
 constexpr Millis kHoldMax = 30'000;
-// Checks cost core time: bounded in rate as well.
-constexpr auto kProbeInterval = std::chrono::milliseconds(20);
 
 const char* NameOf(WaitRole role) {
   switch (role) {
@@ -21,8 +19,8 @@ const char* NameOf(WaitRole role) {
 }
 }  // namespace
 
-Waits::Waits(HeadLoop& loop, const Settings& settings)
-    : loop_(loop), settings_(settings), thread_([this] { Run(); }) {}
+Waits::Waits(HeadLoop& loop, const Settings& settings, std::chrono::milliseconds interval)
+    : loop_(loop), settings_(settings), interval_(interval), thread_([this] { Run(); }) {}
 
 Waits::~Waits() {
   Close();
@@ -136,7 +134,7 @@ void Waits::Run() {
       Probe(std::move(all));
       lock.lock();
     }
-    changed_.wait_for(lock, kProbeInterval, [&] { return stopping_; });
+    changed_.wait_for(lock, interval_, [&] { return stopping_; });
   }
 }
 

@@ -1,6 +1,6 @@
 // Parked long polls: each is a check of the state that is run again after durable batches, at most
-// every 20 ms for all of them together, until it answers or its hold is over. People, drivers and
-// readers of logs have places of their own, so that none of them takes those of the others.
+// once in `interval` for all of them together, until it answers or its hold is over. People,
+// drivers and readers of logs have places of their own, so that none takes those of the others.
 // Thread-safe. The loop must outlive this.
 #pragma once
 
@@ -23,13 +23,17 @@ enum class WaitRole { kPerson, kDriver, kLog };
 inline constexpr size_t kWaitRoles = 3;
 // Waits of one role at a time: checks cost core time.
 inline constexpr size_t kParkedPerRole = 4'096;
+// Checks of experiments and jobs count their trials. Those of sessions compare two numbers, and
+// their drivers wait for them before they can run a task.
+inline constexpr std::chrono::milliseconds kProbeInterval{20}, kSessionProbeInterval{1};
 
 class Waits {
  public:
   // Runs on the core thread: cheap. `last`: the hold is over, answer now.
   using Check = std::function<std::optional<absl::StatusOr<Json>>(
       const Core& core, const HeadFacts& facts, bool last)>;
-  Waits(HeadLoop& loop, const Settings& settings);
+  Waits(HeadLoop& loop, const Settings& settings,
+        std::chrono::milliseconds interval = kProbeInterval);
   ~Waits();  // Closes, and waits for the reads in flight.
 
   // `hold` is cut to 30 s. RESOURCE_EXHAUSTED through `done` when too many of the role are parked.
@@ -53,6 +57,7 @@ class Waits {
 
   HeadLoop& loop_;
   const Settings& settings_;
+  const std::chrono::milliseconds interval_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<const Parked*, std::shared_ptr<Parked>> parked_;

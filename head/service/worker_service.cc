@@ -28,6 +28,13 @@ absl::Status CheckLive(const Core& core, const Fence& fence, NodeId node) {
   return absl::FailedPreconditionError(ToString(fence) + " is not the current run on this node");
 }
 
+// Whose the owner is that has a live attempt.
+const std::string& UserOf(const State& state, const Owner& owner) {
+  if (owner.is_trial()) return state.experiments.at(owner.trial().experiment).owner;
+  if (owner.is_executor()) return state.executors.at(owner.executor()).owner;
+  return state.jobs.at(owner.job()).owner;
+}
+
 absl::Status CheckPeer(const std::string& address) {
   return CheckSize("an address", address.size(), limits::kNameBytesMax);
 }
@@ -219,16 +226,15 @@ class WorkerService final : public v1::WorkerService::CallbackService {
                       v1::JsonReply* reply) override {
     return AsNode(context, "WorkerService/DriverCall", [&](NodeId node, Reactor* reactor) {
       auto fence = FromWire(request->fence());
-      if (fence.ok() && !fence->attempt.owner.is_job())
-        fence = Invalid("only a job's driver may call");
       if (!fence.ok()) return reactor->Finish(ToGrpc(fence.status()));
       auto driver = std::make_shared<Driver>();
-      driver->job = fence->attempt.owner.job();
+      driver->opener = fence->attempt;
+      if (fence->attempt.owner.is_job()) driver->job = fence->attempt.owner.job();
       auto checked = std::make_shared<absl::Status>();
       edge_.loop.Query(
           [driver, checked, fence = *fence, node](const Core& core) {
             *checked = CheckLive(core, fence, node);
-            if (checked->ok()) driver->owner = core.world.state.jobs.at(driver->job).owner;
+            if (checked->ok()) driver->owner = UserOf(core.world.state, fence.attempt.owner);
           },
           [this, driver, checked, request, reply, reactor](const absl::Status& read) {
             absl::Status status = read.ok() ? *checked : read;

@@ -335,6 +335,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
        {"experiments_left_out", Json(experiments.left_out)},
        {"jobs", std::move(jobs.items)},
        {"jobs_left_out", Json(jobs.left_out)},
+       {"executors", ExecutorCounts(core)},
        {"pending", std::move(waits.pending)},
        {"waiting", std::move(waits.waiting)},
        {"waiting_left_out", Json(waits.left_out)},

@@ -70,6 +70,23 @@ absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId i
 absl::StatusOr<Json> RequestedNodeView(const Core& core, const HeadFacts& facts,
                                        const std::string& name);
 
+// {"id","name","state","reason","outcome","exit_code","signal","attempt","node","run_dir"}: what a
+// driver needs to reach it. Its params are never shown.
+Json ExecutorItem(const Core& core, const HeadFacts& facts, const Executor& executor);
+// Those of the session; of those that have ended, the ones that ended after the record.
+Json SessionView(const Core& core, const HeadFacts& facts, const SessionKey& session,
+                 uint64_t after);
+// What people see of executors: as ExecutorItem, with "owner", "session", "opened_by", "actor",
+// "detached", "restarts" and times.
+Json ExecutorPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
+absl::StatusOr<Json> ExecutorView(const Core& core, const HeadFacts& facts, ExecutorId id);
+// {"total", "by_state", "sessions"}: those that have not ended.
+Json ExecutorCounts(const Core& core);
+// The detached actors: all, or those of one user.
+Json ActorListView(const Core& core, const HeadFacts& facts, const std::string& user);
+absl::StatusOr<Json> ActorView(const Core& core, const HeadFacts& facts, const std::string& user,
+                               const std::string& name);
+
 // [{"number", "params"}]: the trials whose configuration the driver is asked for now, each with
 // what the head's own search drew for it.
 Json AskedView(const Core& core, ExperimentId id);
@@ -77,6 +94,7 @@ Json AskedView(const Core& core, ExperimentId id);
 // Interface names: "PENDING", "RUNNING", …
 const char* TrialStateName(const Core& core, const Trial& trial);
 const char* JobStateName(const Core& core, const Job& job);
+const char* ExecutorStateName(const Core& core, const Executor& executor);
 const char* ExperimentStateName(const Core& core, const Experiment& experiment);
 
 // One row with the fields that rt fills in (reference: Ray's auto-filled result fields): what

@@ -72,7 +72,9 @@ WaitLists WaitsOf(const Core& core, const HeadFacts& facts, WaitReasons& reasons
   for (const auto& [resources, queue] : core.world.index.ready) {
     std::map<WaitKey, WaitGroup> groups;
     for (const auto& [order, owner] : queue.by_order) {
-      const WaitKey key{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded};
+      // Executors of one need wait together, whichever session they are of.
+      const uint64_t group_of = owner.is_executor() ? 0 : owner.group;
+      const WaitKey key{owner.kind, group_of, FindRuns(core.world.state, owner)->excluded};
       if (listed >= limits::kStatusWaitingMax && !groups.contains(key)) {
         ++waits.left_out;
         continue;

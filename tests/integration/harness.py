@@ -188,7 +188,8 @@ class Cluster:
             return {pid: text for pid, text in self.leftovers().items()
                     if ("rt-shim" in text and "--group" not in text  # An idle warm server's stays,
                         and "--nursery" not in text)  # and what shims come from.
-                    or "RT_TRIAL_ID=" in text or "RT_JOB_ID=" in text}
+                    or "RT_TRIAL_ID=" in text or "RT_JOB_ID=" in text
+                    or "RT_EXECUTOR_ID=" in text}
         try:
             wait_until("no trial is left", lambda: not some(), 20)
         except AssertionError:

@@ -30,8 +30,9 @@ JOB = ("id name owner state reason argv node_id attempt exit_code signal experim
 VERBS = [["up"], ["down"], ["status"], ["submit"], ["logs"], ["watch"], ["bridge"], ["completion"],
          ["doctor"], ["plan"], ["report"], ["exp", "best"], ["exp", "export"], ["trial", "why"],
          ["node", "why"],
-         *[[noun, verb] for noun in ("exp", "trial", "job", "node") for verb in ("list", "show")],
-         *[[noun, "stop"] for noun in ("exp", "trial", "job")],
+         *[[noun, verb] for noun in ("exp", "trial", "job", "node", "executor")
+           for verb in ("list", "show")],
+         *[[noun, "stop"] for noun in ("exp", "trial", "job", "executor")], ["actor", "list"],
          *[["token", verb] for verb in ("create", "list", "revoke")],
          *[["context", verb] for verb in ("list", "use", "add")]]
 REPORT = r"""

@@ -28,6 +28,7 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
+//   executors | listens | release | end | session   see executor_commands.h
 //   pool | max_workers | request | wishes | created | failed | listed | terminated |
 //   ask | propose | share | gpus | clear     see {provider,lane,gpu}_commands.h
 #include <cstdio>
@@ -41,8 +42,10 @@
 #include "head/core/draft.h"
 #include "head/view/view.h"
 #include "head/view/why.h"
+#include "tests/scenario/executor_commands.h"
 #include "tests/scenario/gpu_commands.h"
 #include "tests/scenario/lane_commands.h"
+#include "tests/scenario/node_side.h"
 #include "tests/scenario/person_commands.h"
 #include "tests/scenario/print.h"
 #include "tests/scenario/provider_commands.h"
@@ -52,17 +55,6 @@ namespace rt::scenario {
 namespace {
 
 constexpr Millis kStart = 1'700'000'000'000;
-
-struct NodeSide {
-  NodeId id;
-  uint64_t sync_seq = 0;
-  bool silent = false;
-  Millis notice_until = 0;
-  Millis away_for = 0;
-  std::string notice;
-  NodeInventory inventory;
-  std::map<Fence, Observed> observed;
-};
 
 class Story {
  public:
@@ -370,7 +362,12 @@ bool Story::OnLane(const std::string& verb, std::istream& words) {
 }
 
 bool Story::Ask(const std::string& verb, std::istream& words) {
-  const std::optional<Input> request = PersonsRequest(verb, words);
+  if (verb == "session") {
+    for (std::string& line : ShowSession(core_, now_, words)) out_.push_back(std::move(line));
+    return true;
+  }
+  std::optional<Input> request = PersonsRequest(verb, words);
+  if (!request.has_value()) request = DriversRequest(verb, words);
   if (request.has_value()) Give(*request);
   return request.has_value();
 }

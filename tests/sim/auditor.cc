@@ -57,6 +57,7 @@ Auditor::TrialBook& Auditor::TrialOf(TrialId id) {
 }
 Auditor::OwnerBook& Auditor::OwnerOf(const Owner& owner) {
   if (owner.is_trial()) return TrialOf(owner.trial()).runs;
+  if (owner.is_executor()) return ExecutorOf(owner.executor()).runs;
   Must(owner.is_job() && jobs_.contains(owner.job()), "the owner is known");
   return jobs_.at(owner.job()).runs;
 }
@@ -77,6 +78,7 @@ void Auditor::On(const event::HeadStarted& e) {
   Must(e.epoch == epoch_ + 1, "epochs grow by one");
   epoch_ = e.epoch;
   head_seq_ = record_->seq;
+  head_at_ = at_;
 }
 void Auditor::On(const event::HeadRolledBack&) {
   Must(false,
@@ -262,6 +264,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
+  if (e.attempt.owner.is_executor()) CheckExecutorPlaced(e);
   CheckGang(e, owner.asks);
   owner.live = true;
   owner.members = e.members;
@@ -433,7 +436,7 @@ bool Auditor::AllOver() const {
   for (const auto& [id, experiment] : experiments_) {
     if (!experiment.finished) return false;
   }
-  return true;
+  return open_executors_.empty();
 }
 void Auditor::ExpectAllOver() const {
   Must(AllOver(), "everything comes to its end");
@@ -455,6 +458,8 @@ std::string Auditor::Unfinished() const {
     for (const Member& m : runs.members) text += " on node " + std::to_string(m.node.value);
   };
   for (const auto& [id, job] : jobs_) add("job " + std::to_string(id.value), job.runs);
+  for (const auto& [id, executor] : executors_)
+    add("executor " + std::to_string(id.value), executor.runs);
   for (const auto& [id, experiment] : experiments_) {
     uint32_t number = 0;
     for (const TrialBook& trial : experiment.trials) {

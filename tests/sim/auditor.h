@@ -4,98 +4,18 @@
 // Ends the simulation with a sentence at the first thing that is not legal.
 #pragma once
 
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "common/base/json.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
+#include "tests/sim/audited_spec.h"
 #include "tests/sim/sim.h"
 
 namespace rt::sim {
-
-// What an attempt asks for.
-struct AuditedAsks {
-  std::vector<Resources> bundles;
-  uint32_t ranks = 1;
-  std::string strategy = "PACK";
-  std::string text;  // As it was written.
-  uint32_t ranks_asked = 1;  // The same, before any resize.
-  std::string text_asked;
-  uint32_t ranks_max = 0;  // Of an elastic one, which asks for `ranks_asked` at least; 0: of none.
-
-  bool MayResize() const;
-  void Resize(uint32_t to);
-  static AuditedAsks From(const Json* json, int64_t cpu_default);
-};
-
-// A bracket of a band of HyperBand.
-struct AuditedBracket {
-  double trials = 0;          // That it begins with.
-  std::vector<double> rungs;  // Ascending; the last one is its trials' end.
-};
-
-// What the auditor reads from an experiment's JSON, by itself.
-struct AuditedSpec {
-  AuditedAsks asks;
-  uint64_t grid = 1;  // Configurations per sample.
-  std::optional<uint64_t> trials_total;
-  int64_t max_failures = 0;
-  int64_t max_concurrent = 0;
-  int64_t priority = 0;
-  bool fail_fast = false;
-  bool maximise = false;
-  bool asha = false;
-  bool promotes = false;  // By the promotion variant of asha.
-  bool is_progressive = false;  // And by PASHA, with this tolerance.
-  double tolerance = 0;
-  bool checks_ranks = false;  // Rungs that say nothing of the next ones are passed.
-  bool halves = false;    // By HyperBand: `asha` too, with a band's brackets.
-  double interval = 0;    // Of population based training; 0: it does none.
-  bool synch = false;     // And its trials are compared together.
-  bool explores = false;  // And a model on the compute lane proposes the configurations (PB2).
-  double median_from = 0;  // The grace period of the median stopping rule; 0: it is not used.
-  double max_t = 0, grace = 1, factor = 4;
-  int64_t brackets = 1;
-  double stop_at = 0;  // Of training_iteration; 0: no rule.
-  bool strict = true;  // A row without loss fails its trial.
-  double loss_max = HUGE_VAL;  // A constraint: a row with more is never the best.
-  Json space;
-  std::set<std::string> stop_keys;  // Of the other stop rules.
-  int64_t keep = 0;    // Checkpoints; 0: all.
-  bool scored = false, score_maximise = true;  // Kept by loss instead of age.
-  std::string durable_after = "store";
-  Millis time_budget = 0;
-  // Of its driver.
-  bool asks_driver = false, searches = false, schedules = false, selects_next = false;
-  std::string search = "basic";
-
-  bool has_model() const { return search != "basic" && !searches; }
-
-  struct Rule {
-    int exit_code = 0;  // 0: any.
-    bool looks_at_log = false;
-    std::string then;
-  };
-  std::vector<Rule> retry;
-  int64_t hangs_allowed = 0;
-  int64_t breaker_trials = 5;
-
-  void ReadPolicies(const Json& json);
-  void ReadScheduler(const Json& scheduler);
-  void ReadPopulation(const Json& pbt);
-  const Json* ReadPromotion(const Json& scheduler);  // Its options; null: it is another one.
-  static AuditedSpec FromExperiment(const std::string& text);
-  static AuditedSpec FromJob(const std::string& text);
-  std::vector<double> Milestones(uint32_t bracket) const;  // Highest first.
-  // Where trials of the bracket have trained to their end.
-  double EndOf(uint32_t bracket) const { return halves ? Milestones(bracket).front() : max_t; }
-  std::vector<AuditedBracket> Band() const;
-};
 
 class Auditor {
  public:
@@ -103,7 +23,16 @@ class Auditor {
   void See(const std::vector<Record>& records, const std::vector<RowBatch>& rows,
            const Truth& truth);
   // From here on nothing may be lost: the faults have been over for a while.
-  void ExpectCalm() { calm_ = true; }
+  void ExpectCalm() {
+    calm_ = true;
+    calm_since_ = at_;
+  }
+  // Executors that have not ended.
+  const std::set<ExecutorId>& OpenExecutors() const { return open_executors_; }
+  // Of a detached one; empty: it is none.
+  std::string ActorOf(ExecutorId id) const {
+    return executors_.contains(id) ? executors_.at(id).actor : "";
+  }
   // Every trial, job and experiment has come to its end.
   void ExpectAllOver() const;
 
@@ -232,6 +161,14 @@ class Auditor {
     bool must_fail = false;   // A retry rule said so.
     bool evicting = false;    // Since it was placed a node of it has begun to drain.
   };
+  struct ExecutorBook {
+    OwnerBook runs;
+    TruthSession session;
+    AttemptId opener;
+    bool detached = false;
+    std::string actor;
+    int64_t max_restarts = 0;
+  };
   struct TrialBook {
     OwnerBook runs;
     uint32_t bracket = 0;
@@ -301,6 +238,9 @@ class Auditor {
   void On(const event::JobSubmitted& e);
   void On(const event::JobStopRequested& e);
   void On(const event::JobEnded& e);
+  void On(const event::ExecutorRequested& e);
+  void On(const event::ExecutorReleaseRequested& e);
+  void On(const event::ExecutorEnded& e);
   void On(const event::ExperimentCreated& e);
   void On(const event::ExperimentStopRequested& e);
   void On(const event::ExperimentFinishing& e);
@@ -441,6 +381,10 @@ class Auditor {
   ExperimentBook& ExperimentOf(ExperimentId id);
   TrialBook& TrialOf(TrialId id);
   OwnerBook& OwnerOf(const Owner& owner);
+  ExecutorBook& ExecutorOf(ExecutorId id);
+  bool IsLive(const AttemptId& attempt);
+  void CheckExecutorPlaced(const event::AttemptPlaced& e);
+  void CheckSessions();
   bool Asked(const std::string& what, const std::string& id) const;
   OwnerBook& LiveOf(const AttemptId& attempt);
   void Must(bool ok, const char* rule) const;
@@ -463,6 +407,12 @@ class Auditor {
   std::set<std::pair<std::string, std::string>> keys_;  // Request keys, by their users.
   std::map<NodeId, NodeBook> nodes_;
   std::map<JobId, JobBook> jobs_;
+  std::map<ExecutorId, ExecutorBook> executors_;
+  std::set<ExecutorId> open_executors_;
+  uint64_t newest_executor_ = 0;
+  std::map<std::pair<TruthSession, std::string>, uint64_t> granted_;  // By session and key.
+  std::set<std::pair<std::string, std::string>> actors_;  // Detached and open: user, name.
+  Millis head_at_ = 0, calm_since_ = 0;
   std::map<ExperimentId, ExperimentBook> experiments_;
   std::map<Fence, uint64_t> accepted_;
   std::map<AttemptId, std::pair<uint32_t, uint32_t>> meetings_;  // Port, once agreed, and ranks.

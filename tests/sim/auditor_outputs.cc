@@ -32,9 +32,10 @@ void Auditor::On(const event::OutputsKept& e) {
 
 bool Auditor::KeepsOutputs(const Fence& fence, const std::string& manifest) const {
   const Owner& id = fence.attempt.owner;
-  const OwnerBook& owner =
-      id.is_job() ? jobs_.at(id.job()).runs
-                  : experiments_.at(id.trial().experiment).trials.at(id.number).runs;
+  const OwnerBook& owner = id.is_executor() ? executors_.at(id.executor()).runs
+                           : id.is_job()
+                               ? jobs_.at(id.job()).runs
+                               : experiments_.at(id.trial().experiment).trials.at(id.number).runs;
   const RunOrder run = OrderOf(fence.attempt);
   if (owner.outputs_of > run) return true;  // Those of a later attempt.
   const auto found = owner.outputs.find(fence.rank);

@@ -375,6 +375,7 @@ void Auditor::EndTransaction() {
   CheckBroken();
   CheckDrains();
   CheckResizes();
+  CheckSessions();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
   Must(abandoned_.empty(), "a lost checkpoint is retired only when the next attempt is placed");

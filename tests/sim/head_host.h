@@ -62,6 +62,8 @@ class HeadHost {
   bool up() const { return up_; }
   size_t in_flight() const { return in_flight_.size(); }  // Batches that are not durable yet.
   const Core& core() const { return core_; }
+  // The wall clock when it started, then a steady one.
+  Millis Now() const { return shown_at_start_ + (sim_.now - started_at_); }
   // The durable records after `seq`.
   std::vector<Record> LogAfter(uint64_t seq) const {
     return {log_.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(seq, log_.size())),
@@ -110,8 +112,6 @@ class HeadHost {
   void Keep(InFlight& batch);
   void Replay();
   void TickLater();
-  // The wall clock when it started, then a steady one.
-  Millis Now() const { return shown_at_start_ + (sim_.now - started_at_); }
   void FlushSinksLater();
 
   Sim& sim_;

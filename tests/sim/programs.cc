@@ -85,7 +85,9 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     return EndProcess(fence, run.pid, 1 + static_cast<int32_t>(sim_.rng.Below(2)), 0);
   }
   run.iteration += 1;
-  if (fence.attempt.owner.is_job()) {
+  if (fence.attempt.owner.is_executor()) {
+    // Tasks: neither reports nor checkpoints.
+  } else if (fence.attempt.owner.is_job()) {
     sim_.on_driver_step(fence.attempt.owner.job(), run.iteration, [this, fence, pid = run.pid] {
       auto it = runs_.find(fence);
       return it != runs_.end() && it->second.pid == pid && it->second.alive;

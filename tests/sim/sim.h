@@ -54,6 +54,19 @@ struct TruthRun {
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
 };
+// A session of a driver, and what drivers asked for in it.
+struct TruthSession {
+  Owner opener;  // No owner: the driver is outside of attempts.
+  std::string user, name;
+  friend auto operator<=>(const TruthSession&, const TruthSession&) = default;
+};
+struct ExecutorAsk {
+  uint64_t count = 0;
+  std::string spec;  // JSON.
+  bool detached = false;
+  std::string actor;
+  int64_t max_restarts = 0;
+};
 // What became of the bytes that a node had on its disk on the store's behalf.
 enum class Copy { kThere, kRotten, kReleased, kLostDisk };
 struct Truth {
@@ -78,6 +91,14 @@ struct Truth {
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.
   std::set<std::pair<NodeId, uint64_t>> aways;  // Daemons that announced to be away.
+  // Of executors: requests by session and key, heard or not; those that somebody released, and
+  // sessions that were released whole; and when a head last took a message of the session's driver,
+  // by its clock.
+  std::map<std::pair<TruthSession, std::string>, ExecutorAsk> executor_requests;
+  std::set<ExecutorId> executor_stops;
+  std::set<std::string> actor_stops;
+  std::set<TruthSession> session_stops;
+  std::map<TruthSession, Millis> session_heard;
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
   std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.

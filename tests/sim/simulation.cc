@@ -17,7 +17,8 @@ constexpr Millis kCleanupLimit = 30'000;
 
 Simulation::Simulation(uint64_t seed, bool is_cloud)
     : seed_(seed), is_cloud_(is_cloud), sim_(seed, is_cloud), head_(sim_, auditor_),
-      cloud_(sim_, head_, auditor_, seed, is_cloud), resizer_(sim_, head_, auditor_, seed) {
+      cloud_(sim_, head_, auditor_, seed, is_cloud), resizer_(sim_, head_, auditor_, seed),
+      sessions_(sim_, head_, auditor_, seed) {
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
   };
@@ -46,6 +47,7 @@ std::string Simulation::Run() {
   const Millis started = sim_.now;
   cloud_.Start();
   if (!is_cloud_) resizer_.Start();
+  if (!is_cloud_) sessions_.Start();
   head_.Start();
   for (auto& host : hosts_) {
     sim_.At(sim_.Between(1, 2'000), [&host] {

@@ -11,6 +11,7 @@
 #include "tests/sim/driver_host.h"
 #include "tests/sim/head_host.h"
 #include "tests/sim/resizer.h"
+#include "tests/sim/sessions.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker_host.h"
 
@@ -83,6 +84,7 @@ class Simulation {
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   CloudHost cloud_;
   Resizer resizer_;
+  SessionHost sessions_;
   std::vector<std::unique_ptr<Request>> requests_;
   bool closing_ = false;  // Nobody asks for anything any more.
   std::vector<std::unique_ptr<DriverHost>> drivers_;  // Of the experiments that ask.

@@ -14,9 +14,9 @@ namespace {
 // Ours alone: what tunes gRPC in this daemon, and what another attempt's process left to us.
 bool IsPrivate(std::string_view name) {
   return name.starts_with("GRPC_") || name == "RT_TOKEN" || name == "RT_SOCKET" ||
-         name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_CHECKPOINT_DIR" ||
-         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE" ||
-         name == "RT_FAILPOINTS" || name == kFoundOpenFiles;
+         name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_EXECUTOR_ID" ||
+         name == "RT_CHECKPOINT_DIR" || name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" ||
+         name == "RT_BUNDLE" || name == "RT_FAILPOINTS" || name == kFoundOpenFiles;
 }
 
 // A share of a gpu by MPS: that part of its multiprocessors, and of its memory.
@@ -54,8 +54,9 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
     env[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
   }
   const auto gpus = node.ask_gpus ? node.ask_gpus() : std::map<std::string, Bytes>{};
-  // A trial sees the gpus that it holds and no others; a driver that holds none sees them all.
-  if (!body.gpu_uuids.empty() || (body.fence.attempt.owner.is_trial() && !gpus.empty()))
+  // Trials and executors see the gpus that they hold and no others; a driver that holds none sees
+  // them all.
+  if (!body.gpu_uuids.empty() || (!body.fence.attempt.owner.is_job() && !gpus.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
   ShareByMps(body, gpus, env);
   for (const auto& [name, value] : body.env) env[name] = value;
@@ -68,6 +69,8 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   if (owner.is_trial()) {
     env["RT_EXPERIMENT_ID"] = std::to_string(owner.group);
     env["RT_TRIAL_ID"] = rt::ToString(owner.trial());
+  } else if (owner.is_executor()) {
+    env["RT_EXECUTOR_ID"] = std::to_string(owner.group);
   } else {
     env["RT_JOB_ID"] = std::to_string(owner.group);
   }

@@ -30,11 +30,11 @@ namespace {
 constexpr Millis kStopWait = 2'000;
 // Of one attempt, not of a trainable; the child sets them.
 constexpr const char* kOfAttempt[] = {
-    "RT_EXPERIMENT_ID",  "RT_EXPERIMENT_NAME", "RT_TRIAL_ID",  "RT_ATTEMPT",       "RT_CONFIG",
-    "RT_SOCKET",         "RT_TOKEN",           "RT_TRIAL_DIR", "RT_TRIAL_NAME",    "RT_RESOURCES",
-    "RT_CHECKPOINT_DIR", "RT_MAX_T",           "RANK",         "WORLD_SIZE",       "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",  "NODE_RANK",          "GROUP_RANK",   "GROUP_WORLD_SIZE", "MASTER_ADDR",
-    "MASTER_PORT",       "RT_GENERATION"};
+    "RT_EXPERIMENT_ID",  "RT_EXPERIMENT_NAME", "RT_TRIAL_ID",   "RT_ATTEMPT",       "RT_CONFIG",
+    "RT_SOCKET",         "RT_TOKEN",           "RT_TRIAL_DIR",  "RT_TRIAL_NAME",    "RT_RESOURCES",
+    "RT_CHECKPOINT_DIR", "RT_MAX_T",           "RANK",          "WORLD_SIZE",       "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",  "NODE_RANK",          "GROUP_RANK",    "GROUP_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT",       "RT_GENERATION",      "RT_EXECUTOR_ID"};
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.
@@ -147,9 +147,12 @@ std::string WarmServers::KeyOf(const LaunchBody& body) {
 
 bool WarmServers::Wants(const LaunchBody& body) {
   const size_t words = body.argv.size();
-  const bool python = words >= 3 && body.argv[words - 2] == "-m" &&
-                      body.argv[words - 1] == "rt._trial" && body.fence.attempt.owner.is_trial();
-  if (!python) return false;
+  if (words < 3 || body.argv[words - 2] != "-m") return false;
+  const Owner& owner = body.fence.attempt.owner;
+  const std::string& module = body.argv[words - 1];
+  const bool is_known = (module == "rt._trial" && owner.is_trial()) ||
+                        (module == "rt._executor" && owner.is_executor());
+  if (!is_known) return false;
   {
     std::lock_guard lock(mutex_);
     if (refused_.contains(KeyOf(body))) return false;
@@ -167,8 +170,8 @@ void WarmServers::Refuse(const LaunchBody& body, const std::string& why) {
   std::lock_guard lock(mutex_);
   if (refused_.size() >= limits::kWarmRefusalsMax) refused_.clear();
   if (refused_.insert(KeyOf(body)).second) {
-    RT_LOG(kInfo) << rt::ToString(body.fence) << ": cold start, as will be all trials of this "
-                  << "trainable here: " << EscapeControl(why);
+    RT_LOG(kInfo) << rt::ToString(body.fence) << ": cold start, as will be all of this program "
+                  << "here: " << EscapeControl(why);
   }
 }
 

@@ -23,8 +23,9 @@ class WarmServers {
   WarmServers(std::string state_dir, std::string runtime_dir, std::string bin_dir);
   ~WarmServers();
 
-  // Whether this launch is one for a server: a Python function or class on CPUs, not switched off
-  // (RT_WARM_START=0), and not refused before. The first refusal of a trainable is logged.
+  // Whether this launch is one for a server: a Python function or class, or an executor of tasks,
+  // which is not switched off (RT_WARM_START=0), and was not refused before. The first refusal is
+  // logged.
   bool Wants(const LaunchBody& body);
   // Asks for a fork, of a server that is started if need be. The connection answers once
   // (ReadReply), and ends with the attempt. `tree`: the unpacked bundle, or "". Blocks while the

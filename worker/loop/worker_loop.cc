@@ -20,6 +20,9 @@ constexpr int kIdleMs = 500;
 constexpr int kWeighMs = 200;   // The memory of attempts is looked at this often.
 constexpr int kAwayMs = 2'000;  // A pause of this thread that says something of the machine.
 
+// What the tasks of an executor wrote is their driver's business: nothing of it is stored.
+bool KeepsOutputs(const Fence& fence) { return !fence.attempt.owner.is_executor(); }
+
 }  // namespace
 
 WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
@@ -238,7 +241,8 @@ void WorkerLoop::Feed(const WorkerInput& input) {
   std::vector<Action> actions = Step(state_, input, WallClock());
   if (const auto* launched = std::get_if<input::Launched>(&input)) Watch(launched->fence);
   for (const Action& action : actions)
-    if (const auto* forget = std::get_if<action::Forget>(&action))
+    if (const auto* forget = std::get_if<action::Forget>(&action);
+        forget != nullptr && KeepsOutputs(forget->fence))
       parts_.outputs.Expect(forget->fence);  // From here on it is observed no more.
   {
     std::lock_guard lock(mutex_);
@@ -381,7 +385,8 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.pushes.Forget(forget.fence);
   if (auto live = parts_.attempts.Find(forget.fence)) {
     live->spool().Close();
-    parts_.outputs.Take(live->body(), live->dir(), live->complete_seq());
+    if (KeepsOutputs(forget.fence))
+      parts_.outputs.Take(live->body(), live->dir(), live->complete_seq());
   }
   parts_.attempts.Remove(forget.fence);
   parts_.gpus.Forget(forget.fence);

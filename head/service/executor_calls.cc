@@ -1,0 +1,65 @@
+// What drivers ask about the executors of their sessions.
+#include <charconv>
+
+#include "common/base/limits.h"
+#include "common/base/limits_executors.h"
+#include "common/base/status.h"
+#include "head/core/executor_index.h"
+#include "head/service/operations.h"
+#include "head/service/translate.h"
+
+namespace rt {
+namespace {
+
+// "EPOCH.SEQ": the newest record that concerned the session, and the head that said it. A head that
+// has taken over shows everything again.
+struct SessionVersion {
+  uint64_t epoch = 0, seq = 0;
+  friend bool operator==(const SessionVersion&, const SessionVersion&) = default;
+};
+
+SessionVersion VersionFrom(const std::string& text) {
+  SessionVersion seen;
+  const char* end = text.data() + text.size();
+  const auto epoch = std::from_chars(text.data(), end, seen.epoch);
+  if (epoch.ec == std::errc() && epoch.ptr != end) std::from_chars(epoch.ptr + 1, end, seen.seq);
+  return seen;
+}
+
+std::string ToText(const SessionVersion& version) {
+  return std::to_string(version.epoch) + "." + std::to_string(version.seq);
+}
+
+}  // namespace
+
+void Operations::RequestExecutors(input::RequestExecutors request, JsonDone done) {
+  absl::Status size = CheckSize("the spec", request.spec.size(), limits::kExecutorSpecBytes);
+  if (size.ok()) size = CheckSize("key", request.request_key.size(), limits::kNameBytesMax);
+  if (!size.ok()) return done(size);
+  loop_.Post(std::move(request),
+             [done = std::move(done)](const absl::Status& status, const Answer& answer) {
+               if (!status.ok()) return done(status);
+               Json ids = Json::MakeArray();
+               for (ExecutorId id : answer.executors) ids.Append(Json(id.value));
+               done(Json::MakeObject({{"executors", std::move(ids)}}));
+             });
+}
+
+void Operations::WaitExecutors(const SessionKey& session, const std::string& seen, Millis hold,
+                               JsonDone done) {
+  loop_.Post(input::RenewSession{session.user, session.name, session.opener}, nullptr);
+  auto check = [session, before = VersionFrom(seen)](
+                   const Core& core, const HeadFacts& facts,
+                   bool last) -> std::optional<absl::StatusOr<Json>> {
+    const SessionIndex* index = FindSession(core.world, session);
+    const SessionVersion now{core.world.state.epoch, index == nullptr ? 0 : index->changed_seq};
+    if (now == before && !last) return std::nullopt;
+    const uint64_t after = now.epoch == before.epoch ? before.seq : 0;
+    return Json::MakeObject(
+        {{"seen", ToText(now)}, {"executors", SessionView(core, facts, session, after)}});
+  };
+  session_waits_.Add(WaitRole::kDriver, std::move(check), std::min(hold, limits::kExecutorWaitMax),
+                     std::move(done));
+}
+
+}  // namespace rt

@@ -1,0 +1,119 @@
+// What is legal about executors, from docs/adr/0041 alone.
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+
+namespace {
+
+// How late an awake head may notice that a session's lease ran out: ticks queue behind appends.
+constexpr Millis kLeaseSlack = 3'000;
+
+}  // namespace
+
+Auditor::ExecutorBook& Auditor::ExecutorOf(ExecutorId id) {
+  Must(executors_.contains(id), "the executor is known");
+  return executors_.at(id);
+}
+
+void Auditor::On(const event::ExecutorRequested& e) {
+  Must(e.executor.value > newest_executor_, "executor numbers grow");
+  newest_executor_ = e.executor.value;
+  const TruthSession session{e.opener.owner, e.owner, e.session};
+  const auto asked = truth_->executor_requests.find({session, e.request_key});
+  Must(asked != truth_->executor_requests.end(), "somebody asked for the executor");
+  uint64_t& granted = granted_[{session, e.request_key}];
+  Must(++granted <= asked->second.count, "an executor is granted once");
+  if (e.opener.owner.kind != Owner::Kind::kNone) LiveOf(e.opener);
+  ExecutorBook& executor = executors_[e.executor];
+  executor.session = session;
+  executor.opener = e.opener;
+  executor.detached = asked->second.detached;
+  executor.max_restarts = asked->second.max_restarts;
+  executor.runs.asks = AuditedSpec::FromJob(asked->second.spec).asks;
+  open_executors_.insert(e.executor);
+  if (!executor.detached) return;
+  executor.actor = asked->second.actor;
+  Must(actors_.insert({e.owner, executor.actor}).second, "a detached actor's name is taken once");
+}
+
+void Auditor::On(const event::ExecutorReleaseRequested& e) {
+  ExecutorBook& executor = ExecutorOf(e.executor);
+  OwnerBook& runs = executor.runs;
+  Must(!runs.over && !runs.stop_requested, "an executor is released once, while it is open");
+  runs.stop_requested = true;
+  const bool is_asked =
+      truth_->executor_stops.contains(e.executor) || truth_->actor_stops.contains(executor.actor);
+  if (is_asked) return;
+  Must(!executor.detached, "a detached actor outlives its session");
+  if (truth_->session_stops.contains(executor.session)) return;
+  if (executor.opener.owner.kind != Owner::Kind::kNone && !IsLive(executor.opener)) return;
+  const auto heard = truth_->session_heard.find(executor.session);
+  Must(heard == truth_->session_heard.end() || at_ - heard->second > 30'000,
+       "an executor is released by its driver, or after its session");
+}
+
+void Auditor::On(const event::ExecutorEnded& e) {
+  ExecutorBook& executor = ExecutorOf(e.executor);
+  OwnerBook& runs = executor.runs;
+  Must(!runs.over, "an executor ends once");
+  Must(!runs.live, "an executor that ended has no live attempt");
+  const AttemptOutcome last = runs.last_outcome;
+  const bool failed = last == AttemptOutcome::kFailed || last == AttemptOutcome::kLaunchFailed;
+  switch (e.end) {
+    case ExecutorEnd::kSucceeded:
+      Must(last == AttemptOutcome::kSucceeded, "an executor succeeds when its process did");
+      break;
+    case ExecutorEnd::kFailed:
+      Must(failed || (executor.detached && last == AttemptOutcome::kLost),
+           "an executor fails by its own fault");
+      Must(!executor.detached || last == AttemptOutcome::kLost ||
+               (executor.max_restarts >= 0 && runs.failures > executor.max_restarts),
+           "a detached actor is restarted as often as it may be");
+      break;
+    case ExecutorEnd::kStopped:
+      Must(runs.stop_requested, "only who was released is STOPPED");
+      break;
+    case ExecutorEnd::kLost:
+      Must(!executor.detached, "a detached actor that was lost is placed again");
+      Must(last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted,
+           "an executor is lost with its node");
+      break;
+    case ExecutorEnd::kNone: Must(false, "an executor ends somehow");
+  }
+  runs.over = true;
+  open_executors_.erase(e.executor);
+  if (executor.detached) actors_.erase({executor.session.user, executor.actor});
+}
+
+// Called for each placement of one.
+void Auditor::CheckExecutorPlaced(const event::AttemptPlaced& e) {
+  const ExecutorBook& executor = ExecutorOf(e.attempt.owner.executor());
+  Must(executor.detached || executor.runs.number == 0, "an executor is not placed again");
+  Must(executor.max_restarts < 0 || executor.runs.failures <= executor.max_restarts,
+       "a detached actor is restarted as often as it may be");
+}
+
+bool Auditor::IsLive(const AttemptId& attempt) {
+  const OwnerBook& owner = OwnerOf(attempt.owner);
+  return owner.live && owner.number == attempt.number && owner.generation == attempt.generation;
+}
+
+void Auditor::CheckSessions() {
+  for (ExecutorId id : open_executors_) {
+    const ExecutorBook& executor = executors_.at(id);
+    if (executor.runs.stop_requested) continue;
+    const bool may_wait = executor.detached || executor.runs.live || executor.runs.number == 0;
+    Must(may_wait, "an executor whose process has ended is over");
+    if (executor.detached) continue;
+    Must(executor.opener.owner.kind == Owner::Kind::kNone || IsLive(executor.opener),
+         "no executor outlives the attempt that opened its session");
+    if (!calm_) continue;
+    const auto heard = truth_->session_heard.find(executor.session);
+    const Millis since =
+        std::max(head_at_, heard == truth_->session_heard.end() ? 0 : heard->second);
+    Must(at_ - std::max(since, calm_since_) <= 30'000 + kLeaseSlack,
+         "no executor outlives its session");
+  }
+}
+
+}  // namespace rt::sim
