@@ -52,7 +52,7 @@ class Slot:
 class Pool:
     """Tasks of one shape, and their slots."""
 
-    __slots__ = ("asked", "failure", "hungry_at", "is_full", "limit", "pending", "room", "shape", "slots")
+    __slots__ = ("asked", "failed_starts", "failure", "hungry_at", "is_full", "limit", "pending", "room", "shape", "slots")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -63,6 +63,7 @@ class Pool:
         self.limit: Optional[int] = None  # Slots that the cluster could have.
         self.is_full = False  # No process takes its head now.
         self.hungry_at: Optional[float] = None  # Since when tasks wait for a slot.
+        self.failed_starts = 0  # Executors in a row that ended before they could be used.
         self.failure: Optional[BaseException] = None  # Why there can be no slot.
 
     @property

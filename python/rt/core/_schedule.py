@@ -24,6 +24,7 @@ OVERDUE_S = 0.01  # Tasks queued behind one that runs for longer are taken back.
 _FREE_WIDTH = 64  # Processes at a time that need no capacity.
 _EXTRA_AFTER_S = 1.0  # Tasks that wait for so long are demand for more than the cluster has.
 _EXTRA_MAX = 32
+_FAILED_STARTS_MAX = 3
 
 
 class Schedule:
@@ -87,7 +88,7 @@ class Schedule:
                 pool.room.popleft()
                 conn.in_room = False
                 continue
-            if conn.has_room(task):
+            if conn.slot.width and conn.has_room(task):
                 pool.room.rotate(-1)
                 return conn
             pool.room.rotate(-1)
@@ -294,6 +295,7 @@ class Schedule:
     def slot_came(self, pool: Pool, slot: Slot) -> None:
         """An executor runs."""
         pool.asked.discard(slot.executor)
+        pool.failed_starts = 0
         pool.slots[slot.executor] = slot
         slot.idle_at = time.monotonic()
         pool.hungry_at = None
@@ -301,10 +303,24 @@ class Schedule:
         self.dispatch(pool)
         self.hub.pump.flush()
 
-    def slot_went(self, pool: Pool, executor: int, why: str) -> None:
+    def drain_slot(self, pool: Pool, slot: Slot) -> None:
+        """Its node drains: what runs there ends, and nothing more begins."""
+        slot.width = 0
+        for conn in slot.conns:
+            if len(conn.inflight) > 1 and conn.actor is None:
+                conn.post(("g",))
+        if pool.head() is not None:
+            self.dispatch(pool)
+        self.hub.pump.flush()
+
+    def slot_went(self, pool: Pool, executor: int, why: str, is_lost: bool) -> None:
         """An executor has ended."""
+        is_failed_start = executor in pool.asked and not is_lost
         pool.asked.discard(executor)
         slot = pool.slots.pop(executor, None)
+        pool.failed_starts += is_failed_start
+        if pool.failed_starts >= _FAILED_STARTS_MAX:
+            self.cannot(pool, f"executors do not start: {why} (rt job logs of x{executor})")
         if slot is not None:
             for conn in list(slot.conns):
                 self.lost(conn, why)
@@ -323,7 +339,7 @@ class Schedule:
     def wanted(self, pool: Pool, now: float) -> int:
         """How many more executors the pool needs."""
         waiting = pool.waiting() + self.hub.actors.waits(pool)
-        have = len(pool.slots) + len(pool.asked)
+        have = sum(1 for each in pool.slots.values() if each.width) + len(pool.asked)
         if not waiting:
             return 0
         if pool.is_free:
@@ -355,7 +371,8 @@ class Schedule:
                 conn.gave_back_at = now
                 conn.post(("g",))
         is_idle = not slot.running and not slot.blocked and not has_actor
-        if is_idle and not is_waiting and now - slot.idle_at > IDLE_S:
+        is_over = now - slot.idle_at > IDLE_S or not slot.width
+        if is_idle and is_over and (not is_waiting or not slot.width):
             self.release_slot(pool, slot)
 
     def release_slot(self, pool: Pool, slot: Slot) -> None:

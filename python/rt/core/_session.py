@@ -41,6 +41,7 @@ class Places:
         self._work: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._pools: dict[int, Pool] = {}  # By executor.
         self._newest: dict[int, dict[str, Any]] = {}  # What the head said of each last.
+        self._reached: set[int] = set()  # Executors that a thread waits for.
         self._limits_at = 0.0
         self._totals: dict[str, float] = {}
         self._requests = 0
@@ -265,25 +266,41 @@ class Places:
         if pool is None or self.is_closed:
             return
         if each["state"] == "RUNNING" and number not in pool.slots:
-            trial_dir = f"{each['run_dir']}/trial"
-            node = dict(each["node"])
-            if node.get("boot_id") != self._boot_id or not _listens(trial_dir, self):
-                with hub.lock:
-                    self._pools.pop(number, None)
-                    hub.schedule.cannot(pool, f"executor {number} cannot be reached from here")
-                hub.pump.wake()
-                return
+            if number not in self._reached:
+                self._reached.add(number)
+                threading.Thread(target=self._reach, args=(each, pool), daemon=True).start()
+        elif each["state"] == "STOPPING" and number in pool.slots:
             with hub.lock:
-                slot = Slot(number, pool, trial_dir, node, hub.schedule.width(pool))
-                hub.schedule.slot_came(pool, slot)
+                hub.schedule.drain_slot(pool, pool.slots[number])
             hub.pump.wake()
         elif each["state"] == "ENDED":
             with hub.lock:
                 self._pools.pop(number, None)
                 reason = str(each.get("reason") or "its executor ended")
-                hub.schedule.slot_went(pool, number, reason)
+                is_lost = each.get("outcome") != "FAILED"
+                hub.schedule.slot_went(pool, number, reason, is_lost)
             self._newest.pop(number, None)
             hub.pump.wake()
+
+
+    def _reach(self, each: dict[str, Any], pool: Pool) -> None:
+        """Waits until an executor listens."""
+        number, node, hub = int(each["id"]), dict(each["node"]), self._hub
+        trial_dir = f"{each['run_dir']}/trial"
+        is_here = node.get("boot_id") == self._boot_id
+        is_good = is_here and _listens(trial_dir, lambda: number in self._pools)
+        with hub.lock:
+            self._reached.discard(number)
+            if number not in self._pools:
+                return  # It has ended.
+            if is_good:
+                slot = Slot(number, pool, trial_dir, node, hub.schedule.width(pool))
+                hub.schedule.slot_came(pool, slot)
+            else:
+                self._pools.pop(number)
+                why = f"executor {number} on {node.get('name')} cannot be reached from here"
+                hub.schedule.cannot(pool, why)
+        hub.pump.wake()
 
 
 def _second_connection(driver: _driver.Driver) -> _driver.Driver:
@@ -298,10 +315,10 @@ def _boot_id() -> str:
     return ""
 
 
-def _listens(trial_dir: str, places: Places) -> bool:
+def _listens(trial_dir: str, is_wanted: Callable[[], bool]) -> bool:
     """Waits until the executor's socket is there."""
     end = time.monotonic() + _LISTENS_WITHIN_S
-    while time.monotonic() < end and not places.is_closed:
+    while time.monotonic() < end and is_wanted():
         with contextlib.suppress(OSError), dial(trial_dir):
             return True
         time.sleep(0.001)
