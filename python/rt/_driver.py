@@ -316,10 +316,16 @@ def is_embedded() -> bool:
 
 
 def open_driver(for_tasks: bool = False) -> Driver:
-    """Opens the connection that the environment selects. Raises RtError inside a trial, unless it is
+    """Opens the connection that the environment selects. Raises RtError inside a trial, unless
+    it is
     for tasks."""
     socket = _socket()
-    if socket and not for_tasks and os.environ.get("RT_TRIAL_ID") and not os.environ.get("RT_JOB_ID"):
+    if (
+        socket
+        and not for_tasks
+        and os.environ.get("RT_TRIAL_ID")
+        and not os.environ.get("RT_JOB_ID")
+    ):
         raise RtError(
             "a trial cannot start or read a search: fit() and tune.run() are for the script",
             "FAILED_PRECONDITION",

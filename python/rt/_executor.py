@@ -1,7 +1,9 @@
 """`python -m rt._executor`: an executor, which forks a process for each connection of its driver.
 
-It runs no code of the user itself (adr/0041). It ends when it has had no process for a while, so that nothing
-is left of a driver that was killed. With RT_WARM_SERVER the process is the fork server of executors.
+It runs no code of the user itself (adr/0041). It ends when it has had no process for a while,
+so that nothing
+is left of a driver that was killed. With RT_WARM_SERVER the process is the fork server of
+executors.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _PDEATHSIG = 1
 
 
 def preload() -> None:
-    """Imports the packages that the driver has imported; what fails will fail where it is needed."""
+    """Imports what each process needs, and the packages that the driver has imported. One that
+    fails will fail where it is needed."""
+    importlib.import_module("rt.core._process")
     for name in os.environ.get("RT_PRELOAD", "").split(","):
         if name:
             with contextlib.suppress(Exception):
@@ -104,9 +108,8 @@ class Executor:
         for pidfd in self._pids:
             os.close(pidfd)
         self._listener.close()
-        from rt.core._process import run_process
-
-        run_process(sock, number)
+        sys.modules["rt.core._process"].run_process(sock, number)
+        os._exit(1)
 
     def _reap(self, pidfd: int) -> None:
         pid = self._pids.pop(pidfd)
@@ -122,21 +125,20 @@ class Executor:
             text = f"signal {number} ({signal.Signals(number).name})"
         else:
             text = f"exit code {os.WEXITSTATUS(status)}"
-        with contextlib.suppress(OSError), open(
-            f"{self._directory}/ends", "a", encoding="ascii"
-        ) as file:
+        with (
+            contextlib.suppress(OSError),
+            open(f"{self._directory}/ends", "a", encoding="ascii") as file,
+        ):
             file.write(f"{pid} {text}\n")
 
 
 def main(loaded: Optional[dict[str, Any]] = None) -> int:
     """One executor, in a process of its own or in a fork of the fork server."""
-    if loaded is None:
+    if loaded is None:  # Not in a fork.
         preload()
     with open(os.environ["RT_CONFIG"], encoding="utf-8") as file:
         secret = str(json.load(file)["secret"])
     executor = Executor(os.environ["RT_TRIAL_DIR"], secret)
-    import rt.core._process  # noqa: F401  # Once, and not in each process.
-
     gc.collect()
     gc.freeze()
     return executor.run()

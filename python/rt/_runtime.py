@@ -114,7 +114,7 @@ def available_resources() -> dict[str, float]:
 
 def _ask(what: str) -> dict[str, float]:
     if "RT_EXECUTOR_ID" in os.environ:  # In a task: the driver knows.
-        from rt.core._client import get_client
+        from rt.core._current import get_client
 
         found: dict[str, float] = get_client().ask(what)
         return found

@@ -339,8 +339,6 @@ def serve_executors(load: Callable[[], None], main: Callable[[dict[str, Any]], i
     control = _open_control()
     try:
         load()
-        import rt.core._process  # noqa: F401
-
         why = obstacle()
     except BaseException as error:
         why = f"loading it raised {type(error).__name__}: {error}"

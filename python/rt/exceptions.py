@@ -1,6 +1,7 @@
 """The errors of tasks and actors, also under the names that Ray has for them.
 
-An exception that a task raised is raised again by `rt.get` as an object of two classes: `TaskError`, and
+An exception that a task raised is raised again by `rt.get` as an object of two classes:
+`TaskError`, and
 the class of the user's own exception, so that `except ValueError` catches it. Its text is the
 traceback of the task.
 """
@@ -90,7 +91,7 @@ class TaskError(RayError):
         kind = _dual_class(type(cause))
         if kind is None:
             return self
-        error: TaskError = type(cause).__new__(kind)  # Of its layout.
+        error = _blank(type(cause), kind)
         error.__dict__.update(getattr(cause, "__dict__", {}))
         error.args = cause.args
         error.code, error.hint = self.code, self.hint
@@ -120,6 +121,12 @@ def _restored_by_state(
     return error.as_user_error()
 
 
+def _blank(layout: Any, kind: type[TaskError]) -> TaskError:
+    """An object of `kind`, made as its base class `layout` makes objects."""
+    made: TaskError = layout.__new__(kind)
+    return made
+
+
 _dual_classes: dict[type, Optional[type[TaskError]]] = {}
 
 
@@ -129,7 +136,7 @@ def _dual_class(cause: type) -> Optional[type[TaskError]]:
         try:
             name = f"TaskError({cause.__name__})"
             made = type(name, (TaskError, cause), {"__module__": __name__, "__qualname__": name})
-            cause.__new__(made)
+            _blank(cause, made)
         except TypeError:  # Another layout, or a class that cannot be derived from.
             made = None
         _dual_classes[cause] = made

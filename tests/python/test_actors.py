@@ -22,7 +22,7 @@ import rt as ray
 from local_executors import LocalExecutors
 from rt import _driver, exceptions
 from rt.core import _session
-from rt.core._client import get_client
+from rt.core._current import get_client
 from test_tasks import DEADLINE_S, until
 
 
@@ -81,7 +81,7 @@ def test_a_handle_that_is_passed_to_tasks_is_the_same_actor() -> None:
     counter = Counter.remote()
     found = ray.get([use.remote(counter, 20) for _ in range(3)])
     assert all(each == sorted(each) for each in found)
-    assert sorted(sum(found, [])) == list(range(1, 61))
+    assert sorted(number for each in found for number in each) == list(range(1, 61))
 
     @ray.remote
     class Owner:

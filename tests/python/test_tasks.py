@@ -22,7 +22,7 @@ import rt as ray
 from local_executors import LocalExecutors
 from rt import _driver, exceptions
 from rt.core import _session
-from rt.core._client import get_client
+from rt.core._current import get_client
 
 DEADLINE_S = 60.0
 

@@ -1,16 +1,19 @@
 """Tasks and actors under Ray's names, reached as `rt.remote`, `rt.get` and so on.
 
-docs/adr/0041-tasks-run-on-leased-executors.md has the design. The driver's side is `_hub.py`, with `_schedule.py`,
-`_actors.py` and `_serve.py`; the processes' side `_process.py` and `_borrower.py`; `_session.py` gets executors.
+docs/adr/0041-tasks-run-on-leased-executors.md has the design. The driver's side is `_hub.py`,
+with `_schedule.py`,
+`_actors.py` and `_serve.py`; the processes' side `_process.py` and `_borrower.py`;
+`_session.py` gets executors.
 """
 
 from __future__ import annotations
 
 from typing import Any, Optional, Union
 
+from rt.core import _current
 from rt.core._actor_process import exit_actor
-from rt.core._client import get_client
 from rt.core._context import RuntimeContext, gpu_ids
+from rt.core._current import get_client
 from rt.core._refs import DynamicObjectRefGenerator, ObjectRef, ObjectRefGenerator
 from rt.core._remote import (
     ActorClass,
@@ -48,11 +51,22 @@ __all__ = [
 Timeout = Optional[float]
 
 
+def _open() -> Any:
+    from rt.core._session import open_session
+
+    return open_session()
+
+
+_current.opener = _open
+
+
 def get(refs: Union[ObjectRef, list[ObjectRef]], *, timeout: Timeout = None) -> Any:
     """The value of a reference, or the values of a list of them, in its order.
 
-    Waits for them; for at most `timeout` seconds, then raises GetTimeoutError. Raises the error of the first
-    task that failed as soon as it is known (rt.exceptions.TaskError, which is also of the user's class).
+    Waits for them; for at most `timeout` seconds, then raises GetTimeoutError. Raises the error
+    of the first
+    task that failed as soon as it is known (rt.exceptions.TaskError, which is also of the
+    user's class).
     """
     if timeout is not None and timeout < 0:
         raise ValueError("timeout must be 0 or more seconds, or None")
@@ -61,9 +75,7 @@ def get(refs: Union[ObjectRef, list[ObjectRef]], *, timeout: Timeout = None) -> 
     if isinstance(refs, ObjectRefGenerator):
         return refs
     if not isinstance(refs, (list, tuple)):
-        raise ValueError(
-            f"get() takes an ObjectRef or a list of them, not {type(refs).__name__}"
-        )
+        raise ValueError(f"get() takes an ObjectRef or a list of them, not {type(refs).__name__}")
     if not refs:
         return []
     numbers = []
@@ -75,7 +87,8 @@ def get(refs: Union[ObjectRef, list[ObjectRef]], *, timeout: Timeout = None) -> 
 
 
 def put(value: Any, *, _owner: Any = None, _tensor_transport: Any = None) -> ObjectRef:
-    """Stores a value once; tasks that get the reference share it. Raises TypeError for a reference."""
+    """Stores a value once; tasks that get the reference share it. Raises TypeError for a
+    reference."""
     if isinstance(value, ObjectRef):
         raise TypeError("put() takes a value, not a reference: pass the reference itself")
     client = get_client()
@@ -91,7 +104,8 @@ def wait(
 ) -> tuple[list[ObjectRef], list[ObjectRef]]:
     """(ready, not ready): at most num_returns references whose values are there, and all others.
 
-    Waits until there are num_returns, for at most `timeout` seconds. Both lists keep the order of `refs`.
+    Waits until there are num_returns, for at most `timeout` seconds. Both lists keep the order
+    of `refs`.
     """
     if isinstance(refs, ObjectRef):
         raise TypeError("wait() takes a list of ObjectRefs, not a single one")
@@ -122,10 +136,12 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
 
 
 def kill(actor: ActorHandle, *, no_restart: bool = True) -> None:
-    """Ends the process of an actor at once. Without `no_restart` it restarts as its max_restarts allows."""
+    """Ends the process of an actor at once. Without `no_restart` it restarts as its
+    max_restarts allows."""
     if not isinstance(actor, ActorHandle):
         raise ValueError(
-            f"kill() takes the handle of an actor, not {type(actor).__name__}; cancel() is for tasks"
+            f"kill() takes the handle of an actor, not {type(actor).__name__}; "
+            "cancel() is for tasks"
         )
     actor._client.kill_actor(actor._id, no_restart)
 
@@ -144,5 +160,3 @@ def get_runtime_context() -> RuntimeContext:
 def get_gpu_ids() -> list[str]:
     """The gpus of this task or actor."""
     return gpu_ids()
-
-

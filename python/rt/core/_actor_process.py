@@ -9,15 +9,15 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from rt.core import _context
 from rt.core._channel import Message
 from rt.core._records import STREAM
+from rt.core._task_errors import pack_error
 from rt.core._values import Packed, pack
 
-if TYPE_CHECKING:
-    from rt.core._process import Process
+Process = Any  # rt.core._process.Process, which imports this module.
 
 _ASYNC_CALLS = 1000  # Of an actor with coroutines, at a time; as in Ray.
 
@@ -57,8 +57,6 @@ class ActorProcess:
             args, kwargs = self._process.arguments(packed, values)
             self._object = made(*args, **kwargs)
         except BaseException as error:
-            from rt.core._process import pack_error
-
             self._borrower.post(("m", pack_error(f"{self._name}.__init__", error)[0]), at_once=True)
             self._wait_for_end()
         self._borrower.post(("m", None), at_once=True)
@@ -225,5 +223,3 @@ def exit_actor() -> NoReturn:
     if _context.RuntimeContext().get_actor_id() is None:
         raise TypeError("exit_actor() is for code in an actor")
     raise ExitActor
-
-

@@ -1,9 +1,10 @@
-"""The actors of a session: their processes, their calls in order, their restarts. All with the hub's lock."""
+"""The actors of a session: their processes, their calls in order, their restarts. All with the
+hub's lock."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from rt.core._places import Conn, Pool, Slot
 from rt.core._records import Entry, Function, Options, Task
@@ -17,8 +18,7 @@ from rt.exceptions import (
     TaskError,
 )
 
-if TYPE_CHECKING:
-    from rt.core._hub import Hub
+Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 _AHEAD = 1000  # Calls that are sent to a process before it has run them.
 
@@ -74,7 +74,7 @@ class Actors:
     ) -> None:
         """A new actor. Raises ValueError when its name is taken."""
         name = options.get("name")
-        key = (options.get("namespace") or "", name)
+        key = (str(options.get("namespace") or ""), str(name))
         if name:
             taken = self.by_id.get(self._names.get(key, -1))
             if taken is not None and taken.state != DEAD:
@@ -287,9 +287,7 @@ class Actors:
         actor.options = {**actor.options, "max_restarts": 0}
         self.lost(actor, conn, "", ActorDiedError(f"{actor.name} called exit_actor()"))
 
-    def lost(
-        self, actor: Actor, conn: Conn, why: str, error: Optional[RayError] = None
-    ) -> None:
+    def lost(self, actor: Actor, conn: Conn, why: str, error: Optional[RayError] = None) -> None:
         """Its process has ended."""
         hub = self.hub
         if actor.conn is not conn:
@@ -302,7 +300,9 @@ class Actors:
             actor.restarts += 1
             actor.state = PENDING
             self._unplaced[actor.id] = actor
-            unavailable = ActorUnavailableError(f"{crash}; the call may have run, the actor restarts")
+            unavailable = ActorUnavailableError(
+                f"{crash}; the call may have run, the actor restarts"
+            )
             for task in reversed(tasks):
                 task.conn = None
                 if task.may_retry() and not task.cancelled and not task.yielded:
@@ -360,5 +360,3 @@ class Actors:
             "class": actor.function.name,
             "methods": actor.options.get("methods") or {},
         }
-
-

@@ -1,4 +1,5 @@
-"""The session as a process of it sees it: everything is asked of the driver, on one connection (adr/0041)."""
+"""The session as a process of it sees it: everything is asked of the driver, on one connection
+(adr/0041)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _BATCH_MAX = 64
 class Borrower(Client):
     """The client of a process that runs tasks or an actor. It is the port of its connection.
 
-    references: `count` of an entry counts the handles of this process, and `_receipts` how often the driver has
+    references: `count` of an entry counts the handles of this process, and `_receipts` how
+    often the driver has
     lent it. When no handle is left, the driver is told that number.
     """
 
@@ -135,9 +137,7 @@ class Borrower(Client):
 
     # What the driver says.
 
-    def _value(
-        self, number: int, packed: Packed, is_error: bool, refs: tuple[int, ...]
-    ) -> None:
+    def _value(self, number: int, packed: Packed, is_error: bool, refs: tuple[int, ...]) -> None:
         for each in refs:
             self.receive(each)
         self._asked.discard(number)
@@ -262,9 +262,7 @@ class Borrower(Client):
             self.post(("a", number, function.digest, call, options))
             return number
 
-    def call_actor(
-        self, actor: int, method: str, call: PackedCall, options: Options
-    ) -> list[int]:
+    def call_actor(self, actor: int, method: str, call: PackedCall, options: Options) -> list[int]:
         """Calls a method, through the driver."""
         with self.lock:
             count = 1 if options.num_returns == STREAM else options.num_returns

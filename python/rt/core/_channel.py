@@ -1,7 +1,8 @@
 """Frames of messages over a stream socket, with descriptors of shared values.
 
 A frame is a header (the length of its body, the number of its descriptors) and a pickled list of
-messages. Messages are collected until `flush`, so that many small ones cost one system call. The socket is
+messages. Messages are collected until `flush`, so that many small ones cost one system call.
+The socket is
 non-blocking. The owner locks; nothing is read before the other side has shown the secret.
 """
 

@@ -1,10 +1,10 @@
-"""What a process that uses tasks can do, in the driver (rt/core/_hub.py) and in a task (_borrower.py)."""
+"""What a process that uses tasks can do, in the driver (rt/core/_hub.py) and in a task
+(_borrower.py)."""
 
 from __future__ import annotations
 
 import concurrent.futures
 import functools
-import threading
 import time
 import weakref
 from collections import deque
@@ -62,9 +62,7 @@ class Client:
         """Starts an actor. Its number, with one handle counted."""
         raise NotImplementedError
 
-    def call_actor(
-        self, actor: int, method: str, call: PackedCall, options: Options
-    ) -> list[int]:
+    def call_actor(self, actor: int, method: str, call: PackedCall, options: Options) -> list[int]:
         """Calls a method. The numbers of what it returns, each with one handle counted."""
         raise NotImplementedError
 
@@ -77,11 +75,12 @@ class Client:
         raise NotImplementedError
 
     def find_actor(self, name: str, namespace: Optional[str]) -> dict[str, Any]:
-        """{"id", "methods", "class"} of a named actor, with one handle counted. ValueError: none."""
+        """{"id", "methods", "class"} of a named actor, with one handle counted. ValueError:
+        none."""
         raise NotImplementedError
 
     def ask(self, what: str) -> Any:
-        """"nodes", "cluster_resources" or "available_resources"."""
+        """ "nodes", "cluster_resources" or "available_resources"."""
         raise NotImplementedError
 
     def task_of(self, number: int) -> int:
@@ -122,7 +121,7 @@ class Client:
             entry = self.entries.get(number)
             if entry is None:
                 raise ValueError(
-                    f"the value {number:x} is not known here: its reference came from another session"
+                    f"the value {number:x} is not known here: its reference is of another session"
                 )
             entry.count += 1
         return ObjectRef(number, self)
@@ -278,7 +277,8 @@ class Client:
         return self._want(numbers)
 
     def when_ready(self, ref: ObjectRef, future: concurrent.futures.Future[Any]) -> None:
-        """Ends the future with the value or the error of the reference, which is kept until then."""
+        """Ends the future with the value or the error of the reference, which is kept until
+        then."""
         state: list[Any] = [ref]
 
         def ready(_number: int, entry: Entry) -> None:
@@ -358,30 +358,3 @@ def _resolver() -> concurrent.futures.ThreadPoolExecutor:
     if _pool is None:
         _pool = concurrent.futures.ThreadPoolExecutor(1, "rt-futures")
     return _pool
-
-
-_current: Optional[Client] = None
-_opening = threading.Lock()
-
-
-def get_client() -> Client:
-    """The client of this process; in a driver the first call connects to the cluster."""
-    global _current
-    if _current is None:
-        with _opening:
-            if _current is None:
-                from rt.core._session import open_session
-
-                _current = open_session()
-    return _current
-
-
-def set_client(client: Optional[Client]) -> None:
-    """The client of this process from here on."""
-    global _current
-    _current = client
-
-
-def find_client() -> Optional[Client]:
-    """The client of this process, if there is one."""
-    return _current

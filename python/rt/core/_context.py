@@ -7,6 +7,8 @@ import os
 import socket
 from typing import Any, Optional
 
+from rt.core._current import find_client
+
 _node: dict[str, Any] = {}
 _session = ""
 _namespace = ""
@@ -34,8 +36,6 @@ class RuntimeContext:
 
     def get_job_id(self) -> str:
         """The session of the driver."""
-        from rt.core._client import find_client
-
         client = find_client()
         return _session or (client.session if client is not None else "")
 

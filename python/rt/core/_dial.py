@@ -1,4 +1,5 @@
-"""How a driver reaches an executor on its machine: a Unix socket in the directory of its attempt."""
+"""How a driver reaches an executor on its machine: a Unix socket in the directory of its
+attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The driver's session: it owns all values, runs all tasks, and is asked by all its processes (adr/0041)."""
+"""The driver's session: it owns all values, runs all tasks, and is asked by all its processes
+(adr/0041)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, Callable, Optional
 
 from rt.core._actors import Actors
 from rt.core._client import Client, _nothing
+from rt.core._current import find_client, set_client
 from rt.core._places import Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._refs import ObjectRef
@@ -40,11 +42,9 @@ class Hub(Client):
         os.register_at_fork(after_in_child=self._forget_in_child)
 
     def _forget_in_child(self) -> None:
-        from rt.core import _client
-
         self.pump.forget_in_child()
-        if _client.find_client() is self:
-            _client.set_client(None)
+        if find_client() is self:
+            set_client(None)
 
     def _tick(self, now: float) -> None:
         self.drain()
@@ -302,9 +302,7 @@ class Hub(Client):
             self.actors.create(number, function, call, options)
             return number
 
-    def call_actor(
-        self, actor: int, method: str, call: PackedCall, options: Options
-    ) -> list[int]:
+    def call_actor(self, actor: int, method: str, call: PackedCall, options: Options) -> list[int]:
         """Calls a method of an actor."""
         with self.lock:
             if self.dropped:
@@ -388,5 +386,3 @@ def _print(stream: str, text: str) -> None:
         out.flush()
     except (OSError, ValueError, AttributeError):
         pass
-
-

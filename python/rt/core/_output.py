@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from rt.core._borrower import Borrower
+Borrower = Any  # rt.core._borrower.Borrower, which imports this module.
 
 _LINE_MAX = 64 << 10  # Characters; a longer line comes in pieces.
 

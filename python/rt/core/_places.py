@@ -1,20 +1,21 @@
 """Where tasks run: pools of equal executors, and the connections to their processes.
 
-A pool has the tasks of one shape (resources, environment) that are ready to run, and the slots for them. A slot is an
-executor that the head granted (adr/0041). Each connection to it is a process of its own. One of them
+A pool has the tasks of one shape (resources, environment) that are ready to run, and the slots
+for them. A slot is an
+executor that the head granted (adr/0041). Each connection to it is a process of its own. One of
+them
 runs tasks; others wait in `rt.get` and have lent the slot, or are idle.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from rt.core._channel import Channel, Message
 from rt.core._records import Task
 
-if TYPE_CHECKING:
-    from rt.core._hub import Hub
+Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 Shape = tuple[tuple[tuple[str, float], ...], tuple[tuple[str, str], ...]]
 QUEUED_S = 0.004  # Work that is queued behind a running task, by what its function costs.
@@ -26,7 +27,17 @@ _BATCH_MAX = 16  # Messages to a busy process that are sent together.
 class Slot:
     """An executor: capacity for one process that runs, or for `width` of them."""
 
-    __slots__ = ("blocked", "conns", "executor", "idle_at", "node", "pool", "running", "trial_dir", "width")
+    __slots__ = (
+        "blocked",
+        "conns",
+        "executor",
+        "idle_at",
+        "node",
+        "pool",
+        "running",
+        "trial_dir",
+        "width",
+    )
 
     def __init__(
         self, executor: int, pool: Pool, trial_dir: str, node: dict[str, Any], width: int
@@ -52,7 +63,18 @@ class Slot:
 class Pool:
     """Tasks of one shape, and their slots."""
 
-    __slots__ = ("asked", "failed_starts", "failure", "hungry_at", "is_full", "limit", "pending", "room", "shape", "slots")
+    __slots__ = (
+        "asked",
+        "failed_starts",
+        "failure",
+        "hungry_at",
+        "is_full",
+        "limit",
+        "pending",
+        "room",
+        "shape",
+        "slots",
+    )
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape

@@ -14,18 +14,20 @@ from typing import Any, NoReturn, Optional, Union
 
 from rt import _sources
 from rt._warm import _reseed
-from rt.core import _client, _context
+from rt.core import _context
+from rt.core._actor_process import ActorProcess
 from rt.core._borrower import Borrower
 from rt.core._channel import Channel
+from rt.core._current import set_client
 from rt.core._output import catch_output
 from rt.core._records import STREAM
+from rt.core._task_errors import pack_error
 from rt.core._values import Packed, pack, unpack, unpack_call
 from rt.exceptions import TaskError
 
 _LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
 _LOOK_S = 0.01
 _REST_S = 1.0  # The other thread sleeps after so long without a task.
-_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 Result = tuple[Packed, tuple[int, ...]]
 
@@ -39,7 +41,7 @@ class Process:
         self.current = 0  # The task that runs.
         self._began_at = 0.0
         self._busy = threading.Event()
-        self.actor: Any = None  # rt.core._actor_process.ActorProcess
+        self.actor: Optional[ActorProcess] = None
         self._cancelled: Optional[int] = None
         borrower.on_cancel = self._cancel
         threading.Thread(target=self._look, name="rt-messages", daemon=True).start()
@@ -61,8 +63,6 @@ class Process:
                 if not work:
                     borrower.flush_now()
             elif message[0] == "A":
-                from rt.core._actor_process import ActorProcess
-
                 self.actor = ActorProcess(self, message)
                 self.actor.run()
 
@@ -194,33 +194,6 @@ class Process:
                 borrower.pump.turn(0.0)
 
 
-def pack_error(name: str, error: BaseException) -> Result:
-    """The error of a task, with its traceback as text; without the exception if that cannot be pickled."""
-    cause = error.cause if isinstance(error, TaskError) else error
-    found = TaskError(name, format_error(error), cause)
-    for by_state in (False, True):
-        found.by_state = by_state  # Many classes cannot be pickled as Python does it.
-        try:
-            packed, refs = pack(found)
-            unpack(packed)
-            return packed, refs
-        except Exception as failure:
-            why = str(failure)
-    text = f"{found.traceback_str}\n(the exception itself cannot be pickled: {why})"
-    return pack(TaskError(name, text, None))
-
-
-def format_error(error: BaseException) -> str:
-    """The traceback, from the user's first frame on."""
-    tb = error.__traceback__
-    while tb is not None and tb.tb_frame.f_code.co_filename.startswith(_OWN):
-        tb = tb.tb_next
-    if isinstance(error, TaskError):
-        head = "".join(traceback.format_tb(tb))
-        return f"Traceback (most recent call last):\n{head}{error}"
-    return "".join(traceback.format_exception(type(error), error, tb))
-
-
 def _is_retried(error: BaseException, retry_on: Union[bool, bytes]) -> bool:
     if not isinstance(error, Exception) or not retry_on:
         return False
@@ -235,7 +208,7 @@ def run_process(sock: socket.socket, number: int) -> NoReturn:
     try:
         _reseed()
         borrower = Borrower(Channel(sock), number)
-        _client.set_client(borrower)
+        set_client(borrower)
         borrower.pump.run_until(lambda: borrower.greeting is not None)
         assert borrower.greeting is not None
         session, path, sources, namespace, node = borrower.greeting
@@ -251,5 +224,3 @@ def run_process(sock: socket.socket, number: int) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     os._exit(1)
-
-

@@ -1,6 +1,7 @@
 """One loop for the connections of a process, driven by whichever thread waits.
 
-A thread that waits in `run_until` polls by itself, so that an answer needs no change of threads. Other
+A thread that waits in `run_until` polls by itself, so that an answer needs no change of
+threads. Other
 waiting threads follow the one that polls. When nobody waits, a background thread polls (`start`).
 """
 
@@ -89,9 +90,8 @@ class Pump:
         fd = port.fileno()
         if fd < 0 or fd not in self._ports:
             return
-        if not port.flush():
-            if port.fileno() == fd and fd in self._ports:
-                self._epoll.modify(fd, select.EPOLLIN | select.EPOLLOUT)
+        if not port.flush() and port.fileno() == fd and fd in self._ports:
+            self._epoll.modify(fd, select.EPOLLIN | select.EPOLLOUT)
 
     # Without the lock.
 

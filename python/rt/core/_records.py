@@ -15,7 +15,8 @@ _NEW_COST = 0.3  # The weight of the newest call.
 class Entry:
     """A value that exists, will exist, or is an error; or an actor.
 
-    count: the handles of this process, those of the others, and what keeps it: tasks that need it, values that
+    count: the handles of this process, those of the others, and what keeps it: tasks that need
+    it, values that
     contain it. It is dropped at 0.
     """
 
@@ -82,8 +83,8 @@ class Options:
         self.env_vars = env_vars
 
     def __reduce__(self) -> Any:
-        return (Options, tuple(getattr(self, name) for name in (
-            "resources", "num_returns", "max_retries", "retry_on", "name", "env_vars")))  # fmt: skip
+        given = (self.resources, self.num_returns, self.max_retries, self.retry_on, self.name)
+        return (Options, (*given, self.env_vars))
 
 
 class Task:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
+from rt.core._current import get_client
 from rt.core._values import collected
 
-if TYPE_CHECKING:
-    from rt.core._client import Client
+Client = Any  # rt.core._client.Client, which imports this module.
 
 
 class ObjectRef:
@@ -83,9 +83,8 @@ class ObjectRef:
 
 
 def _restore(number: int) -> ObjectRef:
-    from rt.core._client import get_client
-
-    return get_client().adopt(number)
+    found: ObjectRef = get_client().adopt(number)
+    return found
 
 
 class ObjectRefGenerator:

@@ -9,7 +9,8 @@ from typing import Any, Callable, Optional, Union
 import cloudpickle
 
 from rt.core import _values
-from rt.core._client import Client, find_client, get_client
+from rt.core._client import Client
+from rt.core._current import find_client, get_client
 from rt.core._records import STREAM, Function, Options
 from rt.core._refs import ObjectRef, ObjectRefGenerator
 from rt.core._values import PackedCall, pack_call
@@ -28,6 +29,10 @@ _ACTOR_OPTIONS = (
     *_SHARED_OPTIONS, "lifetime", "max_restarts", "max_task_retries", "max_concurrency",
     "max_pending_calls", "namespace", "get_if_exists", "concurrency_groups",
     "allow_out_of_order_execution",
+)  # fmt: skip
+_METHOD_OPTIONS = (
+    "num_returns", "name", "max_task_retries", "retry_exceptions", "concurrency_group",
+    "_generator_backpressure_num_objects", "enable_task_events", "tensor_transport",
 )  # fmt: skip
 _NOT_YET = {
     "placement_group": "a request that the cluster places as one",
@@ -70,7 +75,8 @@ def _env_vars(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     for key in given:
         if key not in ("env_vars", "config"):
             raise NotImplementedError(
-                f"runtime_env={{{key!r}: …}}: rt sets env_vars of tasks; packages and files are the cluster's"
+                f"runtime_env={{{key!r}: …}}: rt sets env_vars of tasks; packages and files are "
+                "those of the cluster"
             )
     return tuple(sorted((str(k), str(v)) for k, v in (given.get("env_vars") or {}).items()))
 
@@ -209,10 +215,9 @@ def _restore_function(function: Callable[..., Any], options: dict[str, Any]) -> 
 
 def method(*args: Any, **options: Any) -> Any:
     """`@rt.method(num_returns=2)`: the options of a method of an actor."""
-    known = ("num_returns", "max_task_retries", "retry_exceptions", "concurrency_group", "_generator_backpressure_num_objects", "enable_task_events", "tensor_transport")  # fmt: skip
     if len(args) == 1 and callable(args[0]) and not options:
         return args[0]
-    _check(options, known, "method")
+    _check(options, _METHOD_OPTIONS, "method")
 
     def decorate(function: Any) -> Any:
         function.__rt_method__ = options
@@ -232,12 +237,13 @@ class ActorMethod:
         self._options = options
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(f"a method of an actor is not called itself: write {self._name}.remote(...)")
+        raise TypeError(
+            f"a method of an actor is not called itself: write {self._name}.remote(...)"
+        )
 
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""
-        known = ("num_returns", "name", "max_task_retries", "retry_exceptions", "concurrency_group", "enable_task_events", "_generator_backpressure_num_objects")  # fmt: skip
-        _check(options, known, "options")
+        _check(options, _METHOD_OPTIONS, "options")
         base = self._options
         retries = options.get("max_task_retries")
         made = Options(
@@ -272,9 +278,7 @@ _SPECIAL = ("__ray_terminate__", "__ray_ready__", "__ray_call__")
 class ActorHandle:
     """An actor. The last handle that goes out of scope ends it, unless it is detached."""
 
-    def __init__(
-        self, number: int, client: Client, name: str, methods: dict[str, Options]
-    ) -> None:
+    def __init__(self, number: int, client: Client, name: str, methods: dict[str, Options]) -> None:
         """Takes over a handle that the caller has counted."""
         self._id = number
         self._client = client
@@ -455,5 +459,3 @@ def _decorate(what: Any, options: dict[str, Any]) -> Any:
     if inspect.iscoroutinefunction(what):
         raise ValueError("a task cannot be an async function; async methods of an actor can be")
     return RemoteFunction(what, options)
-
-

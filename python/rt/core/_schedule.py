@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from rt.core._places import BLOCKED_MAX, Conn, Pool, Shape, Slot
 from rt.core._records import Entry, Task
@@ -16,8 +16,7 @@ from rt.exceptions import (
     WorkerCrashedError,
 )
 
-if TYPE_CHECKING:
-    from rt.core._hub import Hub
+Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 IDLE_S = 1.0  # A slot that did nothing for so long is given back.
 OVERDUE_S = 0.01  # Tasks queued behind one that runs for longer are taken back.

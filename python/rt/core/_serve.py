@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pickle
 import time
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import Any, Callable, Optional
 
 from rt.core._places import BLOCKED_MAX, Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, pack
 from rt.exceptions import ObjectLostError, RayError, TaskCancelledError
 
-if TYPE_CHECKING:
-    from rt.core._hub import Hub
+Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 Result = tuple[Packed, tuple[int, ...]]
 

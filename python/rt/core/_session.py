@@ -1,4 +1,5 @@
-"""The executors of a driver: asked for at the head, awaited, connected to, and given back (adr/0041)."""
+"""The executors of a driver: asked for at the head, awaited, connected to, and given back
+(adr/0041)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from rt._pack import import_path, read_sources
 from rt._sources import Sources
 from rt.core._channel import Channel
 from rt.core._client import Client
+from rt.core._current import find_client, set_client
 from rt.core._dial import KILL, TASKS, dial, greet
+from rt.core._hub import Hub
 from rt.core._places import Conn, Pool, Slot
 
 _HOLD_MS = 10_000
@@ -26,7 +29,7 @@ _LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
-_STANDARD = getattr(sys, "stdlib_module_names", frozenset())
+_STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 
 
 class Places:
@@ -89,7 +92,11 @@ class Places:
     def cause_of(self, conn: Conn) -> str:
         """Why the process ended, if that is known."""
         known = self._newest.get(conn.slot.executor)
-        if known is not None and known.get("state") in ("ENDED", "STOPPING") and known.get("reason"):
+        if (
+            known is not None
+            and known.get("state") in ("ENDED", "STOPPING")
+            and known.get("reason")
+        ):
             return str(known["reason"])
         return cause_in(conn.slot.trial_dir, conn.pid)
 
@@ -282,7 +289,6 @@ class Places:
             self._newest.pop(number, None)
             hub.pump.wake()
 
-
     def _reach(self, each: dict[str, Any], pool: Pool) -> None:
         """Waits until an executor listens."""
         number, node, hub = int(each["id"]), dict(each["node"]), self._hub
@@ -354,8 +360,6 @@ def modules_of_main() -> list[str]:
 
 def open_session() -> Client:
     """The session of this process: it connects to the cluster."""
-    from rt.core._hub import Hub
-
     driver = _driver.get_for_tasks()
     session = f"{socket.gethostname()[:20].lower()}-{os.getpid()}-{os.urandom(4).hex()}"
     session = "".join(each if each.isalnum() or each == "-" else "-" for each in session)
@@ -369,12 +373,9 @@ def open_session() -> Client:
 
 def close_session() -> None:
     """Ends the session of this process, if it is its own."""
-    from rt.core import _client
-    from rt.core._hub import Hub
-
-    client = _client.find_client()
+    client = find_client()
     if isinstance(client, Hub):
-        _client.set_client(None)
+        set_client(None)
         client.close()
 
 

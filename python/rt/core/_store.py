@@ -58,8 +58,8 @@ class Store:
             return spill(shared, directory)
         except OSError as error:
             raise ObjectStoreFullError(
-                f"a value of {shared.size} bytes fits neither into the {self._bound} bytes of memory "
-                f"that values may use nor into {directory}: {error.strerror}",
+                f"a value of {shared.size} bytes fits neither into the {self._bound} bytes of "
+                f"memory that values may use nor into {directory}: {error.strerror}",
                 hint="let go of references that are not needed any more",
             ) from error
 

@@ -5,7 +5,8 @@ A packed value is one of
   (bytes, [bytes, ...])     a pickle and its buffers (pickle protocol 5)
   Shared                    both in a memory file, which other processes map without a copy
 
-The references (ObjectRef, ActorHandle) in a value are listed beside it, because whoever keeps the value keeps them.
+The references (ObjectRef, ActorHandle) in a value are listed beside it, because whoever keeps
+the value keeps them.
 """
 
 from __future__ import annotations
@@ -174,8 +175,8 @@ def unpack(packed: Packed) -> Any:
     if isinstance(packed, Shared):
         pickled, buffers = packed.parts()
         return pickle.loads(pickled, buffers=buffers)
-    data, given = packed  # type: ignore[misc]
-    return pickle.loads(data, buffers=given)
+    assert isinstance(packed, tuple)
+    return pickle.loads(packed[0], buffers=packed[1])
 
 
 def size_of(packed: Packed) -> int:

@@ -1,0 +1,36 @@
+"""The client of this process: a driver's hub, or the borrower of a task's process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Optional
+
+_current: Optional[Any] = None  # rt.core._client.Client
+_opening = threading.Lock()
+
+
+def _not_loaded() -> Any:
+    raise RuntimeError("import rt.core first")
+
+
+opener: Callable[[], Any] = _not_loaded  # Set by rt.core: opens the session of a driver.
+
+
+def get_client() -> Any:
+    """The client; in a driver the first call connects to the cluster."""
+    if _current is None:
+        with _opening:
+            if _current is None:
+                set_client(opener())
+    return _current
+
+
+def set_client(client: Optional[Any]) -> None:
+    """The client of this process from here on."""
+    global _current
+    _current = client
+
+
+def find_client() -> Optional[Any]:
+    """The client, if there is one."""
+    return _current
