@@ -152,6 +152,14 @@ void ListPage(const Call& call, Operations::PageView view, JsonDone done) {
 void ListExperiments(const Call& call, JsonDone done) {
   ListPage(call, ExperimentPageView, std::move(done));
 }
+// All of the cluster's, as `rt node list` has them.
+void ListNodes(const Call& call, JsonDone done) {
+  call.tools.operations.Ask(
+      [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+        return NodeListView(core, facts);
+      },
+      std::move(done));
+}
 void ListJobs(const Call& call, JsonDone done) { ListPage(call, JobPageView, std::move(done)); }
 // As much as fits into a message: drivers of 0.1 look there for a search that may be long over.
 void Status(const Call& call, JsonDone done) {
@@ -366,6 +374,7 @@ const std::set<std::string>& OfTasks() {
   static const std::set<std::string> names = {
       "executor_request",  "executor_wait",  "executor_release",  "actor_get",
       "actor_list",        "actor_kill",     "cluster_status",    "resources_request",
+      "node_list",
       "blob_find_missing", "blob_put_chunk", "blob_put_manifest", "blob_get_manifest",
       "blob_get_chunk"};
   return names;
@@ -406,6 +415,7 @@ const std::map<std::string, Handler>& Handlers() {
       {"actor_kill", KillActor},
       {"experiment_list", ListExperiments},
       {"job_list", ListJobs},
+      {"node_list", ListNodes},
       {"blob_find_missing", FindMissing},
       {"blob_put_chunk", PutChunk},
       {"blob_put_manifest", PutManifest},

@@ -250,8 +250,9 @@ class Actors:
         self._end_if_done(actor)
 
     def _end_if_done(self, actor: Actor) -> None:
+        entry = self.hub.entries.get(actor.id)
         busy = actor.calls or (actor.conn is not None and actor.conn.inflight)
-        if busy or self.hub.entries[actor.id].count > 0 or actor.state == STARTING:
+        if entry is None or busy or entry.count > 0 or actor.state == STARTING:
             return
         self._end_conn(actor)
         self._die(actor, ActorDiedError(f"{actor.name} has ended: no handle of it was left"))

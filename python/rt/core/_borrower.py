@@ -225,6 +225,7 @@ class Borrower(Client):
         """Sends the function, if the driver does not have it from here."""
         if function.digest not in self._known_functions:
             self._known_functions.add(function.digest)
+            self.functions[function.digest] = (function.name, function.blob)  # It may run here.
             self.channel.post(("F", function.name, function.blob, function.refs))
 
     def submit(self, function: Function, call: PackedCall, options: Options) -> list[int]:

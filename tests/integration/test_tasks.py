@@ -1,0 +1,159 @@
+"""Tasks and actors on real clusters: in an embedded one, a job, a trial; with a kill of each party."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+from harness import BIN, ROOT, ClusterTest, driver_python, processes_of, wait_until
+
+# Nested gets, actors and large values; a gate holds it in the middle.
+WORK = """
+import os, pathlib, sys, time
+import rt as ray
+
+files, size = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+
+@ray.remote
+def square(n):
+    return n * n
+
+@ray.remote
+def twice(n):
+    return 2 * ray.get(square.remote(n))
+
+@ray.remote(max_restarts=-1, max_task_retries=-1)
+class Sums:
+    def total(self, *values):
+        return sum(values)
+
+refs = [twice.remote(n) for n in range(size)]
+sums = Sums.remote()
+ready, _ = ray.wait(refs, num_returns=size // 10)
+(files / "began").write_text(str(os.getpid()))
+while len(sys.argv) > 3 and not (files / "go").exists():
+    time.sleep(0.01)
+refs += [twice.remote(n) for n in range(size)]
+big = ray.put(b"x" * 1_000_000)
+length = ray.remote(len)
+print("answer", ray.get(sums.total.remote(*refs[:50])), sum(ray.get(refs)),
+      ray.get(length.remote(big)))
+"""
+
+
+def expected(size: int) -> str:
+    one = sum(2 * n * n for n in range(size))
+    return f"answer {sum(2 * n * n for n in range(50))} {2 * one} 1000000"
+
+
+class EmbeddedTasksTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.directory = tempfile.TemporaryDirectory(prefix="rt-tasks-")
+        self.addCleanup(self.directory.cleanup)
+        self.files = pathlib.Path(self.directory.name)
+        (self.files / "script.py").write_text(WORK)
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("RT_")},
+            "RT_BIN": str(BIN), "PYTHONPATH": str(ROOT / "python"),
+            "RT_HOME": str(self.files / "home"), "TMPDIR": str(self.files),
+        }  # fmt: skip
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [driver_python(), str(self.files / "script.py"), str(self.files), *args],
+            env=self.env, cwd=self.files, text=True, stdout=subprocess.PIPE)  # fmt: skip
+
+    def test_a_plain_script_runs_tasks_and_leaves_nothing(self) -> None:
+        script = self.start("300")
+        out, _ = script.communicate(timeout=120)
+        self.assertEqual((script.returncode, out.splitlines()[-1]), (0, expected(300)))
+        wait_until("all processes have ended", lambda: not processes_of(self.files))
+
+    def test_a_driver_that_is_killed_leaves_nothing(self) -> None:
+        script = self.start("300", "waits")
+        wait_until("it has begun", (self.files / "began").exists)
+        script.kill()
+        script.communicate()
+        wait_until("all processes have ended", lambda: not processes_of(self.files))
+
+
+# A trial that uses tasks.
+TRIAL = """
+import sys
+import rt as ray
+from rt import tune
+
+def train(config):
+    @ray.remote
+    def square(n):
+        return n * n
+    tune.report({"total": sum(ray.get([square.remote(n) for n in range(20)]))})
+
+results = tune.Tuner(train, param_space={"x": tune.grid_search([1, 2])},
+                     tune_config=tune.TuneConfig(metric="total", mode="max")).fit()
+print("trials", [each.metrics["total"] for each in results])
+"""
+
+
+class ClusterTasksTest(ClusterTest):
+    def submit(self, text: str, *args: str) -> subprocess.Popen[str]:
+        work = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.work))
+        (work / "script.py").write_text(textwrap.dedent(text))
+        env = {**self.cluster.env, "PYTHONPATH": str(ROOT / "python")}
+        env["PATH"] = f"{pathlib.Path(driver_python()).parent}:{env['PATH']}"
+        self.files = work
+        return subprocess.Popen(
+            [str(BIN / "rt"), "-c", "it", "submit", "script.py", "--", str(work), *args],
+            env=env, cwd=work, text=True, stdout=subprocess.PIPE)  # fmt: skip
+
+    def finish(self, submitted: subprocess.Popen[str]) -> str:
+        out, _ = submitted.communicate(timeout=180)
+        self.assertEqual(submitted.returncode, 0, out)
+        return out.splitlines()[-1]
+
+    def test_a_job_runs_tasks(self) -> None:
+        self.assertEqual(self.finish(self.submit(WORK, "300")), expected(300))
+        wait_until("its executors have ended", self.has_no_executors)
+
+    def has_no_executors(self) -> bool:
+        return not any("rt._executor" in line for line in processes_of(self.cluster.home).values())
+
+    def test_a_trial_runs_tasks(self) -> None:
+        self.assertEqual(self.finish(self.submit(TRIAL)), "trials [2470, 2470]")
+
+    def test_the_head_may_be_away(self) -> None:
+        submitted = self.submit(WORK, "300", "waits")
+        wait_until("it has begun", (self.files / "began").exists)
+        self.cluster.kill("head")
+        (self.files / "go").touch()
+        self.assertEqual(self.finish(submitted), expected(300))
+
+    def test_a_worker_daemon_may_be_killed(self) -> None:
+        submitted = self.submit(WORK, "300", "waits")
+        wait_until("it has begun", (self.files / "began").exists)
+        for part in ("worker-1", "worker-2"):
+            self.cluster.kill(part)
+        (self.files / "go").touch()
+        self.assertEqual(self.finish(submitted), expected(300))
+
+    def test_executors_and_their_processes_may_be_killed(self) -> None:
+        submitted = self.submit(WORK, "300", "waits")
+        wait_until("it has begun", (self.files / "began").exists)
+        killed = 0
+        for pid, line in processes_of(self.cluster.home).items():
+            if "rt._executor" in line:
+                killed += 1
+                os.kill(pid, signal.SIGKILL)
+        self.assertGreater(killed, 0)
+        (self.files / "go").touch()
+        self.assertEqual(self.finish(submitted), expected(300))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
