@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -32,6 +33,7 @@
 #include "worker/launch/incarnation.h"
 #include "worker/link/away.h"
 #include "worker/link/barrier_link.h"
+#include "worker/link/executor_relay.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
@@ -135,7 +137,8 @@ std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& cr
                          .replicate = std::move(replicate),
                          .check_member = [&members](uint64_t node) { return members.Check(node); },
                          .barriers = &barriers,
-                         .read_stacks = std::move(read_stacks)},
+                         .read_stacks = std::move(read_stacks),
+                         .state_dir = flags.state_dir},
                         credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -302,7 +305,10 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
 }
 
 void Start(TrialSocket& socket, Launcher& launcher, SyncLoop& sync, BarrierLink& barriers,
-           StackLink& stacks) {
+           StackLink& stacks, ExecutorRelay& relay) {
+  socket.SetDialExecutor([&relay](const Fence& from, const Json& call, auto done) {
+    relay.Dial(from, call, std::move(done));
+  });
   socket.SetReadStacks(
       [&stacks](const AttemptId& attempt, const std::vector<RankArrival>& missing) {
         return stacks.Read(attempt, missing);
@@ -349,6 +355,14 @@ void Start(GpuWatch& gpus, const Flags& flags, SyncLoop& sync, WorkerLoop& loop)
                                   const std::string&) { loop.Post(input::GpuFailed{fence}); },
               .on_drain = [&sync](const std::string& why) { sync.SetGpuDrain(why); },
               .on_given_back = [&loop] { loop.Wake(); }});
+}
+
+// As its certificate names it.
+uint64_t NodeNumber(const Identity& identity) {
+  uint64_t node = 0;
+  const std::string& name = identity.name;
+  std::from_chars(name.data(), name.data() + name.size(), node);
+  return node;
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -411,7 +425,8 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   const auto find_peer = [&](uint64_t other) { return trees.peers.ChannelTo(other); };
   BarrierLink barriers(socket.barriers(), find_peer);
   StackLink stacks(StacksHere(launcher), find_peer);
-  Start(socket, launcher, sync, barriers, stacks);
+  ExecutorRelay relay(head, pool, find_peer, {NodeNumber(identity), runtime_dir});
+  Start(socket, launcher, sync, barriers, stacks, relay);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();

@@ -329,6 +329,31 @@ void ReleaseExecutors(const Call& call, JsonDone done) {
   call.tools.operations.Change(std::move(release), std::move(done));
 }
 
+// Where the executor runs, for a daemon that is to reach it for the caller: one of the caller's
+// sessions, or a detached actor of the same user.
+void RouteExecutor(const Call& call, JsonDone done) {
+  const ExecutorId id{CountOf(call.json, "executor")};
+  call.tools.operations.Ask(
+      [id, user = call.driver.owner, opener = call.driver.opener.owner](
+          const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+        const auto found = core.world.state.executors.find(id);
+        const Executor* executor =
+            found == core.world.state.executors.end() ? nullptr : &found->second;
+        const bool is_theirs = executor != nullptr && executor->owner == user &&
+                               (executor->opener.owner == opener || executor->detached);
+        if (!is_theirs)
+          return NotFound("there is no executor " + std::to_string(id.value) +
+                          " of the caller's sessions");
+        const Attempt* live = executor->runs.live();
+        if (live == nullptr) return absl::UnavailableError("the executor does not run");
+        const Node& node = core.world.state.nodes.at(live->members.front().node);
+        const std::string run = ToString(Fence{{Owner::Of(id), live->number, live->generation}, 0});
+        return Json::MakeObject({{"node", node.id.value},
+                                 {"run", run},
+                                 {"run_dir", node.inventory.state_dir + "/attempts/" + run}});
+      },
+      std::move(done));
+}
 void ListExecutors(const Call& call, JsonDone done) {
   ListPage(call, ExecutorPageView, std::move(done));
 }
@@ -372,11 +397,10 @@ void KillActor(const Call& call, JsonDone done) {
 // What tasks need, and nothing that could disturb the search or the cluster.
 const std::set<std::string>& OfTasks() {
   static const std::set<std::string> names = {
-      "executor_request",  "executor_wait",  "executor_release",  "actor_get",
-      "actor_list",        "actor_kill",     "cluster_status",    "resources_request",
-      "node_list",
-      "blob_find_missing", "blob_put_chunk", "blob_put_manifest", "blob_get_manifest",
-      "blob_get_chunk"};
+      "executor_request",  "executor_wait",     "executor_release",  "executor_route",
+      "actor_get",         "actor_list",        "actor_kill",        "cluster_status",
+      "node_list",         "resources_request", "blob_find_missing", "blob_put_chunk",
+      "blob_put_manifest", "blob_get_manifest", "blob_get_chunk"};
   return names;
 }
 absl::Status CheckAllowed(const Driver& driver, const std::string& op) {
@@ -407,6 +431,7 @@ const std::map<std::string, Handler>& Handlers() {
       {"executor_request", RequestExecutors},
       {"executor_wait", WaitExecutors},
       {"executor_release", ReleaseExecutors},
+      {"executor_route", RouteExecutor},
       {"executor_list", ListExecutors},
       {"executor_get", GetExecutor},
       {"executor_stop", StopExecutor},

@@ -55,6 +55,65 @@ os.rename(sys.argv[1] + ".tmp", sys.argv[1])
 signal.pause()
 """
 
+# An executor that answers in capitals, and ends with its first connection.
+ECHO = """
+import os, socket
+os.chdir(os.environ["RT_TRIAL_DIR"])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("tasks.sock.tmp")
+listener.listen()
+os.rename("tasks.sock.tmp", "tasks.sock")
+wire, _ = listener.accept()
+while data := wire.recv(1 << 16):
+    wire.sendall(data.upper())
+"""
+# A driver in a job: one executor on each node, each of which it reaches through its daemon.
+DIALS = """
+import json, os, socket, sys, time
+wire = socket.socket(socket.AF_UNIX)
+wire.connect(os.environ["RT_SOCKET"])
+lines = wire.makefile("rw")
+def say(**message):
+    lines.write(json.dumps(message) + chr(10))
+    lines.flush()
+    return json.loads(lines.readline())
+def call(op, **fields):
+    return say(op="driver", id=1, call={"op": op, **fields})
+assert say(op="hello", token=os.environ["RT_TOKEN"])["ok"]
+spec = {"argv": [sys.executable, "-c", sys.argv[2]], "resources": {"cpu": 2}}
+numbers = call("executor_request", session="s", key="k", count=2, spec=spec)["result"]["executors"]
+told = {"foreign": call("executor_dial", id=int(sys.argv[3])), "paths": [], "echoes": []}
+def echo(path):
+    way = socket.socket(socket.AF_UNIX)
+    way.connect(path)
+    got = b""
+    way.sendall(b"hello")
+    first = way.recv(5)
+    way.sendall(b"x" * 100_000)
+    while len(got) < 100_000:
+        got += way.recv(1 << 16)
+    way.shutdown(socket.SHUT_WR)
+    rest = way.recv(1)
+    return [first.decode(), got == b"X" * 100_000, rest.decode()]
+for number in numbers:
+    end = time.monotonic() + 30
+    while True:
+        way = call("executor_dial", id=number)
+        if way["ok"]:
+            try:
+                told["echoes"].append(echo(way["result"]["socket"]))
+                told["paths"].append(way["result"]["socket"])
+                break
+            except (ConnectionError, FileNotFoundError):
+                pass
+        if time.monotonic() > end:
+            raise SystemExit(f"in vain: {way}")
+        time.sleep(0.05)  # It may not listen yet.
+with open(sys.argv[1] + ".tmp", "w") as file:
+    json.dump(told, file)
+os.rename(sys.argv[1] + ".tmp", sys.argv[1])
+"""
+
 
 class Bridge:
     """A driver outside of jobs: one `rt bridge`, and a call after the other."""
@@ -110,7 +169,8 @@ class Session:
 
     def wait_for(self, number: int, state: str, deadline_s: float = 30) -> Any:
         def there() -> Any:
-            self.wait(1_000)
+            if number not in self.items or self.items[number]["state"] != state:
+                self.wait(1_000)
             item = self.items.get(number)
             return item if item is not None and item["state"] == state else None
 
@@ -250,6 +310,20 @@ resources: {{cpu: 0}}
         self.assertIn(ended["outcome"], ("STOPPED", "LOST"))
         self.assertEqual(ended["attempt"], 1)
         self.cluster.wait_no_trials()
+
+    def test_an_executor_on_another_node_is_reached_through_the_daemons(self) -> None:
+        session = Session(self.bridge, "foreign")
+        (foreign,) = session.request(resources={"cpu": 0})
+        session.wait_for(foreign, "RUNNING")
+        (self.cluster.work / "dials.py").write_text(DIALS)
+        path = self.cluster.work / "dialled"
+        self.cluster.rt("submit", "--detach", "dials.py", "--", str(path), ECHO, str(foreign))
+        told = self.told_by(path)
+        self.assertEqual(told["foreign"]["error"]["code"], "NOT_FOUND")
+        self.assertEqual(told["echoes"], [["HELLO", True, ""]] * 2)
+        through = ["/dial-" in one for one in told["paths"]]
+        self.assertEqual(sorted(through), [False, True], told["paths"])
+        session.release()
 
     def test_kill_of_an_executor_is_told_at_once(self) -> None:
         session = Session(self.bridge, "killed")

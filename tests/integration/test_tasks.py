@@ -1,4 +1,4 @@
-"""Tasks and actors on real clusters: in an embedded one, a job, a trial; with a kill of each party."""
+"""Tasks and actors on real clusters: embedded, in a job, in a trial; with a kill of each party."""
 
 from __future__ import annotations
 

@@ -383,6 +383,7 @@ class Auditor {
   OwnerBook& OwnerOf(const Owner& owner);
   ExecutorBook& ExecutorOf(ExecutorId id);
   bool IsLive(const AttemptId& attempt);
+  Millis HeardAt(const TruthSession& session) const;
   void CheckExecutorPlaced(const event::AttemptPlaced& e);
   void CheckSessions();
   bool Asked(const std::string& what, const std::string& id) const;

@@ -47,8 +47,7 @@ void Auditor::On(const event::ExecutorReleaseRequested& e) {
   Must(!executor.detached, "a detached actor outlives its session");
   if (truth_->session_stops.contains(executor.session)) return;
   if (executor.opener.owner.kind != Owner::Kind::kNone && !IsLive(executor.opener)) return;
-  const auto heard = truth_->session_heard.find(executor.session);
-  Must(heard == truth_->session_heard.end() || at_ - heard->second > 30'000,
+  Must(at_ - HeardAt(executor.session) > 30'000,
        "an executor is released by its driver, or after its session");
 }
 
@@ -93,6 +92,14 @@ void Auditor::CheckExecutorPlaced(const event::AttemptPlaced& e) {
        "a detached actor is restarted as often as it may be");
 }
 
+// By this head; a head that has just started counts from there.
+Millis Auditor::HeardAt(const TruthSession& session) const {
+  const auto heard = truth_->session_heard.find(session);
+  const bool is_by_this_head =
+      heard != truth_->session_heard.end() && heard->second.epoch == epoch_;
+  return is_by_this_head ? std::max(head_at_, heard->second.at) : head_at_;
+}
+
 bool Auditor::IsLive(const AttemptId& attempt) {
   const OwnerBook& owner = OwnerOf(attempt.owner);
   return owner.live && owner.number == attempt.number && owner.generation == attempt.generation;
@@ -108,9 +115,7 @@ void Auditor::CheckSessions() {
     Must(executor.opener.owner.kind == Owner::Kind::kNone || IsLive(executor.opener),
          "no executor outlives the attempt that opened its session");
     if (!calm_) continue;
-    const auto heard = truth_->session_heard.find(executor.session);
-    const Millis since =
-        std::max(head_at_, heard == truth_->session_heard.end() ? 0 : heard->second);
+    const Millis since = HeardAt(executor.session);
     Must(at_ - std::max(since, calm_since_) <= 30'000 + kLeaseSlack,
          "no executor outlives its session");
   }

@@ -50,6 +50,7 @@ size_t Auditor::WaitingBundles() const {
     if (!runs.over && (!runs.live || runs.evicting)) bundles += runs.asks.bundles.size();
   };
   for (const auto& [id, job] : jobs_) add(job.runs);
+  for (ExecutorId id : open_executors_) add(executors_.at(id).runs);
   for (const auto& [id, experiment] : experiments_)
     for (const TrialBook& trial : experiment.trials) add(trial.runs);
   return bundles;
@@ -63,6 +64,8 @@ bool Auditor::AwaitsNodeOf(const PoolSpec& pool) const {
   };
   for (const auto& [id, job] : jobs_)
     if (awaits(job.runs)) return true;
+  for (ExecutorId id : open_executors_)
+    if (awaits(executors_.at(id).runs)) return true;
   for (const auto& [id, experiment] : experiments_)
     for (const TrialBook& trial : experiment.trials)
       if (!experiment.finished && awaits(trial.runs)) return true;

@@ -138,7 +138,7 @@ void SessionHost::Say(const Self& self, const Input& input, HeadHost::AnswerFn d
     });
     // A request renews it as well, if it is granted.
     if (std::holds_alternative<input::RenewSession>(input))
-      sim_.truth.session_heard[self->session] = head_.Now();
+      sim_.truth.session_heard[self->session] = {head_.Now(), head_.core().world.state.epoch};
   });
 }
 

@@ -60,6 +60,11 @@ struct TruthSession {
   std::string user, name;
   friend auto operator<=>(const TruthSession&, const TruthSession&) = default;
 };
+// That a head took a message of a session's driver.
+struct SessionSign {
+  Millis at = 0;       // By that head's clock,
+  uint64_t epoch = 0;  // which no other head shares.
+};
 struct ExecutorAsk {
   uint64_t count = 0;
   std::string spec;  // JSON.
@@ -98,7 +103,7 @@ struct Truth {
   std::set<ExecutorId> executor_stops;
   std::set<std::string> actor_stops;
   std::set<TruthSession> session_stops;
-  std::map<TruthSession, Millis> session_heard;
+  std::map<TruthSession, SessionSign> session_heard;
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
   std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.

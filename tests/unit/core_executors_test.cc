@@ -154,8 +154,8 @@ TEST_CASE("executors: a head that stood still takes no session for silent") {
   story.now += limits::kSessionLease + 10'000;  // Nobody could be heard meanwhile.
   story.Do(input::Tick{});
   CHECK(StateOfExecutor(story, 1) != "ENDED");
-  for (Millis waited = 0; waited <= limits::kSessionLease + 1'000; waited += 500) {
-    story.now += 500;
+  for (Millis waited = 0; waited <= limits::kSessionLease + 1'000; waited += 200) {
+    story.now += 200;
     story.Sync();
     story.Do(input::Tick{});
   }

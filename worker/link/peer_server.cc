@@ -22,6 +22,7 @@
 #include "common/run/io_pool.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 #include "worker/link/barrier_link.h"
+#include "worker/link/executor_relay.h"
 
 namespace rt::worker {
 namespace {
@@ -200,6 +201,11 @@ class Service final : public v1::PeerService::CallbackService {
     });
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
+  // Of a call of TaskService, which may block.
+  absl::Status AdmitMember(const grpc::ServerContextBase& context) {
+    RT_ASSIGN_OR_RETURN(const uint64_t node, Admit(context));
+    return check_member_ ? check_member_(node) : absl::OkStatus();
+  }
 
  private:
   // Runs `work(node)` on a thread of the pool and ends the call with its status, if the caller is a
@@ -244,7 +250,7 @@ class Service final : public v1::PeerService::CallbackService {
     return absl::OkStatus();
   }
   // The number of the node that asks.
-  absl::StatusOr<uint64_t> Admit(const grpc::CallbackServerContext& context) {
+  absl::StatusOr<uint64_t> Admit(const grpc::ServerContextBase& context) {
     auto auth = context.auth_context();
     if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
     RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
@@ -284,8 +290,14 @@ class Service final : public v1::PeerService::CallbackService {
 
 struct PeerServer::Impl {
   Impl(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
-      : service(options, std::move(cluster_id), trees) {}
+      : service(options, std::move(cluster_id), trees) {
+    if (options.state_dir.empty()) return;
+    tasks = MakeTaskService(options.state_dir, [this](const grpc::ServerContext& context) {
+      return service.AdmitMember(context);
+    });
+  }
   Service service;
+  std::unique_ptr<grpc::Service> tasks;
   std::string address;
   std::unique_ptr<GrpcPort> port;
   std::unique_ptr<grpc::Server> server;
@@ -305,6 +317,7 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const PeerServerOp
   grpc::ServerBuilder builder;
   impl->port->AddTo(builder, credentials);
   builder.RegisterService(&impl->service);
+  if (impl->tasks != nullptr) builder.RegisterService(impl->tasks.get());
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr) return absl::InternalError("the gRPC server did not start");
   impl->port->Start();

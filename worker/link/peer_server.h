@@ -36,6 +36,7 @@ struct PeerServerOptions {
   std::function<absl::Status(uint64_t node)> check_member = {};
   Barriers* barriers = nullptr;  // Where ranks of other nodes arrive; null: nowhere.
   StackLink::ReadHere read_stacks = {};  // Of ranks here; blocks.
+  std::string state_dir = {};            // Of executors here, which are dialled; empty: none are.
 };
 
 class PeerServer {

@@ -268,7 +268,19 @@ void TrialSocket::Driver(Connection& connection, const Json& message) {
                                     "more than " + std::to_string(limits::kDriverCallsMax) +
                                     " calls at once; wait for one to end")));
   }
+  if (op == "executor_dial") return Dial(connection, id, *call);
   Ask(connection, {id, call->Dump()});
+}
+
+// It counts as a call until it is answered.
+void TrialSocket::Dial(Connection& connection, const Json& id, const Json& call) {
+  auto done = [this, connection_id = connection.id, attempt = connection.attempt,
+               id](const absl::StatusOr<Json>& answer) {
+    attempt->EndDriverCall();
+    SendLater(connection_id, DriverReply(id, answer));
+  };
+  if (dial_executor_) return dial_executor_(connection.attempt->fence(), call, std::move(done));
+  done(absl::UnimplementedError("this daemon reaches no executors on other nodes"));
 }
 
 void TrialSocket::Ask(const Connection& connection, DriverAsk ask) {

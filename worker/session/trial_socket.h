@@ -38,6 +38,11 @@ class TrialSocket {
   using ReadStacks = std::function<std::vector<RankStack>(const AttemptId& attempt,
                                                           const std::vector<RankArrival>& missing)>;
   void SetReadStacks(ReadStacks read) { read_stacks_ = std::move(read); }
+  // Before Start. Opens a way to an executor on another node for a program of the run; `done` gets
+  // the result of the operation, on any thread.
+  using DialExecutor = std::function<void(const Fence& from, const Json& call,
+                                          std::function<void(absl::StatusOr<Json>)> done)>;
+  void SetDialExecutor(DialExecutor dial) { dial_executor_ = std::move(dial); }
   void Start();
   void Stop();
 
@@ -146,6 +151,7 @@ class TrialSocket {
   void Ask(const Connection& connection, DriverAsk ask);
   void TakeAnswer(uint64_t id, DriverAsk ask, Json reply, size_t bytes);
   void AskAgain(Connection& connection);
+  void Dial(Connection& connection, const Json& id, const Json& call);
   void BlobPush(Connection& connection, const Json& id, const Json& call);
   void BlobPull(Connection& connection, const Json& id, const Json& call);
   void Send(Connection& connection, const Json& message);
@@ -170,6 +176,7 @@ class TrialSocket {
   RefusalLog refused_connections_;
   std::function<void(const std::string&)> on_full_ = [](const std::string&) {};
   ReadStacks read_stacks_;
+  DialExecutor dial_executor_;
   bool is_full_ = false;  // Of descriptors.
   std::map<uint64_t, Connection> connections_;
   std::map<uint64_t, Listener> listeners_;

@@ -36,6 +36,18 @@ def dial(directory: str) -> socket.socket:
         os.close(fd)
 
 
+def dial_path(path: str) -> socket.socket:
+    """A connection to a Unix socket with a short path. Raises OSError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(_TIMEOUT_S)
+        sock.connect(path)
+        return sock
+    except BaseException:
+        sock.close()
+        raise
+
+
 def listen(directory: str) -> socket.socket:
     """The executor's socket."""
     fd, path = _short(directory)

@@ -28,25 +28,26 @@ class Slot:
     """An executor: capacity for one process that runs, or for `width` of them."""
 
     __slots__ = (
-        "blocked",
-        "conns",
-        "executor",
-        "idle_at",
-        "node",
-        "pool",
-        "running",
-        "trial_dir",
-        "width",
-    )
+        "blocked", "conns", "executor", "idle_at", "is_local", "node", "pool", "running", "spares",
+        "trial_dir", "width",
+    )  # fmt: skip
 
     def __init__(
-        self, executor: int, pool: Pool, trial_dir: str, node: dict[str, Any], width: int
+        self,
+        executor: int,
+        pool: Pool,
+        trial_dir: str,
+        node: dict[str, Any],
+        width: int,
+        is_local: bool = True,
     ) -> None:
         self.executor = executor
         self.pool = pool
         self.trial_dir = trial_dir
         self.node = node
         self.width = width
+        self.is_local = is_local  # On this machine; else it is reached through the daemons.
+        self.spares: list[tuple[Channel, int]] = []  # Processes of another machine, for later.
         self.conns: set[Conn] = set()
         self.running = 0  # Connections with work that do not wait.
         self.blocked = 0

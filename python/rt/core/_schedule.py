@@ -94,11 +94,17 @@ class Schedule:
         return None
 
     def connect(self, slot: Slot) -> Optional[Conn]:
-        """A new process of the slot; None: the executor is going."""
+        """A new process of the slot; None: not now."""
         hub = self.hub
-        number = hub.conn_number()
-        channel = self.places.dial(slot, number)
-        if channel is None:
+        if slot.is_local:
+            number = hub.conn_number()
+            channel = self.places.dial(slot, number)
+            if channel is None:
+                return None
+        elif slot.spares:
+            channel, number = slot.spares.pop()
+        else:
+            self.places.dial_later(slot)  # dispatch() follows.
             return None
         conn = Conn(hub, slot, channel, number)
         slot.conns.add(conn)
@@ -321,11 +327,22 @@ class Schedule:
         if pool.failed_starts >= _FAILED_STARTS_MAX:
             self.cannot(pool, f"executors do not start: {why} (rt job logs of x{executor})")
         if slot is not None:
+            self._close_spares(slot)
             for conn in list(slot.conns):
                 self.lost(conn, why)
         if pool.head() is not None or self.hub.actors.waits(pool):
             pool.hungry_at = time.monotonic()
             self.places.hungry(pool)
+        self.hub.pump.flush()
+
+    def spare_came(self, slot: Slot, channel: Any, number: int) -> None:
+        """There is a process of an executor on another machine."""
+        if slot.pool.slots.get(slot.executor) is not slot:
+            channel.close()
+            return
+        slot.spares.append((channel, number))
+        self.hub.actors.place(slot.pool)
+        self.dispatch(slot.pool)
         self.hub.pump.flush()
 
     def cannot(self, pool: Pool, why: str) -> None:
@@ -374,9 +391,15 @@ class Schedule:
         if is_idle and is_over and (not is_waiting or not slot.width):
             self.release_slot(pool, slot)
 
+    def _close_spares(self, slot: Slot) -> None:
+        for channel, _ in slot.spares:
+            channel.close()
+        slot.spares.clear()
+
     def release_slot(self, pool: Pool, slot: Slot) -> None:
         """Gives the executor back."""
         pool.slots.pop(slot.executor, None)
+        self._close_spares(slot)
         for conn in list(slot.conns):
             self.close_conn(conn)
         self.places.release(slot.executor)

@@ -20,7 +20,7 @@ from rt._sources import Sources
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
-from rt.core._dial import KILL, TASKS, dial, greet
+from rt.core._dial import KILL, TASKS, dial, dial_path, greet
 from rt.core._hub import Hub
 from rt.core._places import Conn, Pool, Slot
 
@@ -52,7 +52,11 @@ class Places:
         self._queued: set[int] = set()  # Pools about which the other thread will ask.
         self.is_closed = False
         self._sources: tuple[int, Sources] = (0, {})
-        threading.Thread(target=self._run_work, name="rt-executors", daemon=True).start()
+        self._far: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
+        self._far_connection: Optional[_driver.Driver] = None
+        self._dialling: set[int] = set()  # Slots for which that thread makes a process.
+        for name, work in (("rt-executors", self._work), ("rt-other-machines", self._far)):
+            threading.Thread(target=_run, args=(work,), name=name, daemon=True).start()
 
     def attach(self, hub: Any) -> None:
         """The hub that uses the executors."""
@@ -74,20 +78,32 @@ class Places:
     def dial(self, slot: Slot, number: int) -> Optional[Channel]:
         """A new process of the slot."""
         try:
-            sock = dial(slot.trial_dir)
-            greet(sock, self._secret, TASKS, number)
+            return self._greeted(dial(slot.trial_dir), slot, number)
         except OSError:
             return None
-        channel = Channel(sock)
+
+    def _greeted(self, sock: socket.socket, slot: Slot, number: int) -> Channel:
+        greet(sock, self._secret, TASKS, number)
+        channel = Channel(sock, slot.is_local)
         channel.post(("hello", self.session, sys.path, self._read_sources(), _runtime.namespace,
                       slot.node))  # fmt: skip
         return channel
 
     def kill(self, conn: Conn) -> None:
         """Kills the process."""
-        if conn.pid:
+        if not conn.pid:
+            return
+        if conn.slot.is_local:
             with contextlib.suppress(OSError), dial(conn.slot.trial_dir) as sock:
                 greet(sock, self._secret, KILL, conn.pid)
+        else:
+            self._far.put(lambda: self._kill_far(conn.slot, conn.pid))
+
+    def dial_later(self, slot: Slot) -> None:
+        """A new process of a slot on another machine; `spare_came` follows."""
+        if id(slot) not in self._dialling:
+            self._dialling.add(id(slot))
+            self._far.put(lambda: self._dial_far(slot))
 
     def cause_of(self, conn: Conn) -> str:
         """Why the process ended, if that is known."""
@@ -99,6 +115,41 @@ class Places:
         ):
             return str(known["reason"])
         return cause_in(conn.slot.trial_dir, conn.pid)
+
+    # In the thread for other machines, which may wait for the head.
+
+    def _far_socket(self, slot: Slot) -> Optional[socket.socket]:
+        try:
+            way = self._far_driver().call("executor_dial", id=slot.executor)
+            return dial_path(str(way["socket"]))
+        except (RtError, ValueError, OSError):
+            return None  # If the executor has gone, the head says so.
+
+    def _far_driver(self) -> _driver.Driver:
+        if self._far_connection is None:
+            self._far_connection = _second_connection(self._driver)
+        return self._far_connection
+
+    def _dial_far(self, slot: Slot) -> bool:
+        sock = self._far_socket(slot)
+        hub = self._hub
+        with hub.lock:
+            self._dialling.discard(id(slot))
+            if sock is None:
+                return False
+            number = hub.conn_number()
+            try:
+                hub.schedule.spare_came(slot, self._greeted(sock, slot, number), number)
+            except OSError:
+                return False
+        hub.pump.wake()
+        return True
+
+    def _kill_far(self, slot: Slot, pid: int) -> None:
+        sock = self._far_socket(slot)
+        if sock is not None:
+            with contextlib.suppress(OSError), sock:
+                greet(sock, self._secret, KILL, pid)
 
     def ask_later(self, what: str, answer: Callable[[bool, Any], None]) -> None:
         """`ask` in the other thread."""
@@ -134,21 +185,12 @@ class Places:
         self._work.put(last)
         done.wait(_CLOSE_S)
         self._work.put(None)
+        self._far.put(None)
 
     def _read_sources(self) -> Sources:
         if self._sources[0] != len(sys.modules):
             self._sources = (len(sys.modules), read_sources())
         return self._sources[1]
-
-    def _run_work(self) -> None:
-        while True:
-            work = self._work.get()
-            if work is None:
-                return
-            try:
-                work()
-            except Exception as error:  # The thread must live: what it does is asked again.
-                print(f"rt: tasks: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def _request(self, pool: Pool) -> None:
         hub = self._hub
@@ -293,20 +335,36 @@ class Places:
         """Waits until an executor listens."""
         number, node, hub = int(each["id"]), dict(each["node"]), self._hub
         trial_dir = f"{each['run_dir']}/trial"
-        is_here = node.get("boot_id") == self._boot_id
-        is_good = is_here and _listens(trial_dir, lambda: number in self._pools)
+        is_local = node.get("boot_id") == self._boot_id and os.path.isdir(trial_dir)
+        is_good = is_local and _listens(trial_dir, lambda: number in self._pools)
         with hub.lock:
             self._reached.discard(number)
             if number not in self._pools:
                 return  # It has ended.
-            if is_good:
-                slot = Slot(number, pool, trial_dir, node, hub.schedule.width(pool))
+            if is_good or (not is_local and self._driver.inside_job):
+                width = hub.schedule.width(pool)
+                slot = Slot(number, pool, trial_dir, node, width, is_local)
                 hub.schedule.slot_came(pool, slot)
             else:
                 self._pools.pop(number)
-                why = f"executor {number} on {node.get('name')} cannot be reached from here"
+                why = (
+                    f"executor {number} on {node.get('name')} cannot be reached from this machine; "
+                    "run the script in the cluster (rt submit)"
+                )
                 hub.schedule.cannot(pool, why)
         hub.pump.wake()
+
+
+def _run(queued: queue.SimpleQueue[Optional[Callable[[], Any]]]) -> None:
+    """A thread that does what is queued."""
+    while True:
+        work = queued.get()
+        if work is None:
+            return
+        try:
+            work()
+        except Exception as error:  # The thread must live: what it does is asked again.
+            print(f"rt: tasks: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 def _second_connection(driver: _driver.Driver) -> _driver.Driver:

@@ -1,0 +1,268 @@
+#include "worker/link/executor_relay.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "common/run/random.h"
+#include "rt/v1/task.grpc.pb.h"
+
+namespace rt::worker {
+namespace {
+
+// Each has two threads here and there. A driver has one connection for each task that runs.
+constexpr size_t kStreamsMax = 256;
+constexpr size_t kRelayPieceBytes = 256u << 10;
+constexpr int kConnectWaitMs = 10'000;
+constexpr int kLookMs = 200;  // For a relay that stops.
+constexpr const char* kTaskSocket = "/trial/tasks.sock";
+
+// Closes it at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return Invalid("socket path is too long: " + path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+absl::StatusOr<int> ListenOnce(const std::string& path) {
+  RT_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return ErrnoStatus(errno, "socket");
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(fd, 1) == 0)
+    return fd;
+  const absl::Status failed = ErrnoStatus(errno, "listen at " + path);
+  ::close(fd);
+  return failed;
+}
+
+// A state directory may have a longer path than an address takes: it goes through a descriptor.
+absl::StatusOr<int> ConnectToTasks(const std::string& run_dir) {
+  const Descriptor folder(::open((run_dir + "/trial").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const absl::Status gone = NotFound("no such executor runs here, or it listens no more");
+  if (folder.get() < 0) return gone;
+  RT_ASSIGN_OR_RETURN(const sockaddr_un address,
+                      UnixAddress("/proc/self/fd/" + std::to_string(folder.get()) + "/tasks.sock"));
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return ErrnoStatus(errno, "socket");
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return gone;
+}
+
+bool SendAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+// From the socket to the stream, to the socket's end, which becomes an empty message.
+template <class Stream>
+void PumpOut(int fd, Stream& stream) {
+  v1::TaskBytes piece;
+  std::string& data = *piece.mutable_data();
+  while (true) {
+    data.resize(kRelayPieceBytes);
+    const ssize_t count = ::recv(fd, data.data(), data.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    data.resize(count > 0 ? static_cast<size_t>(count) : 0);
+    if (!stream.Write(piece) || count <= 0) return;
+  }
+}
+
+// From the stream to the socket, to an empty message. False: a side is gone, and the socket is shut
+// down, which ends the other direction as well.
+template <class Stream>
+bool PumpIn(int fd, Stream& stream) {
+  v1::TaskBytes piece;
+  while (stream.Read(&piece)) {
+    if (piece.data().empty()) {
+      ::shutdown(fd, SHUT_WR);
+      return true;
+    }
+    if (!SendAll(fd, piece.data())) break;
+  }
+  ::shutdown(fd, SHUT_RDWR);
+  return false;
+}
+
+class TaskService final : public v1::TaskService::Service {
+ public:
+  TaskService(std::string state_dir, std::function<absl::Status(const grpc::ServerContext&)> admit)
+      : state_dir_(std::move(state_dir)), admit_(std::move(admit)) {}
+
+  grpc::Status Dial(grpc::ServerContext* context,
+                    grpc::ServerReaderWriter<v1::TaskBytes, v1::TaskBytes>* stream) override {
+    if (const absl::Status refused = admit_(*context); !refused.ok()) return ToGrpc(refused);
+    const Counted place(open_);
+    if (place.number > kStreamsMax)
+      return ToGrpc(absl::ResourceExhaustedError("256 streams to executors here are open"));
+    v1::TaskBytes first;
+    if (!stream->Read(&first)) return grpc::Status::OK;
+    const std::optional<Fence> fence = ParseFence(first.run());
+    if (!fence || !fence->attempt.owner.is_executor())
+      return ToGrpc(Invalid("'" + first.run() + "' is no run of an executor"));
+    const absl::StatusOr<int> connected =
+        ConnectToTasks(state_dir_ + "/attempts/" + rt::ToString(*fence));
+    if (!connected.ok()) return ToGrpc(connected.status());
+    const Descriptor fd(*connected);
+    stream->Write(v1::TaskBytes());  // It is connected.
+    std::thread in([&] { PumpIn(fd.get(), *stream); });
+    PumpOut(fd.get(), *stream);
+    in.join();
+    return grpc::Status::OK;
+  }
+
+ private:
+  struct Counted {
+    explicit Counted(std::atomic<size_t>& all) : count(all), number(++all) {}
+    ~Counted() { --count; }
+    Counted(const Counted&) = delete;
+    std::atomic<size_t>& count;
+    const size_t number;
+  };
+  const std::string state_dir_;
+  const std::function<absl::Status(const grpc::ServerContext&)> admit_;
+  std::atomic<size_t> open_ = 0;
+};
+
+// The head's answer to a driver operation.
+absl::StatusOr<Json> RouteFrom(const absl::StatusOr<std::string>& answer) {
+  RT_RETURN_IF_ERROR(answer.status());
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(*answer));
+  if (json.GetBool("ok") && json.Find("result") != nullptr) return *json.Find("result");
+  const Json* error = json.Find("error");
+  const std::string why = error == nullptr ? "" : error->GetString("message");
+  return NotFound(why.empty() ? "the head does not know the executor" : why);
+}
+
+}  // namespace
+
+struct ExecutorRelay::Stream {
+  std::string run;
+  grpc::ClientContext context;
+  std::unique_ptr<v1::TaskService::Stub> stub;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::TaskBytes, v1::TaskBytes>> bytes;
+};
+
+ExecutorRelay::ExecutorRelay(HeadCalls& head, IoPool& pool, FindPeer find_peer, Place place)
+    : head_(head), pool_(pool), find_peer_(std::move(find_peer)), place_(std::move(place)) {}
+
+ExecutorRelay::~ExecutorRelay() { Stop(); }
+
+void ExecutorRelay::Stop() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  for (Stream* stream : streams_) stream->context.TryCancel();
+  ended_.wait(lock, [this] { return streams_.empty(); });
+}
+
+void ExecutorRelay::Dial(const Fence& from, const Json& call,
+                         std::function<void(absl::StatusOr<Json>)> done) {
+  Json ask = Json::MakeObject({{"op", "executor_route"}, {"executor", call.GetInt("executor")}});
+  if (call.Find("executor") == nullptr) ask.Set("executor", call.GetInt("id"));
+  head_.DriverCall(
+      from, ask.Dump(), [this, done = std::move(done)](const absl::StatusOr<std::string>& answer) {
+        absl::StatusOr<Json> route = RouteFrom(answer);
+        if (!route.ok()) return done(route.status());
+        const bool taken = pool_.TrySubmit([this, route = *route, done] { done(Open(route)); });
+        if (!taken) done(absl::ResourceExhaustedError("too much at once"));
+      });
+}
+
+absl::StatusOr<Json> ExecutorRelay::Open(const Json& route) {
+  const auto node = static_cast<uint64_t>(route.GetInt("node"));
+  if (node == place_.node)
+    return Json::MakeObject({{"socket", route.GetString("run_dir") + kTaskSocket}});
+  RT_ASSIGN_OR_RETURN(const auto channel, find_peer_(node));
+  const std::string path = place_.runtime_dir + "/dial-" + RandomHex(6);
+  auto stream = std::make_unique<Stream>();
+  stream->run = route.GetString("run");
+  stream->stub = v1::TaskService::NewStub(channel);
+  RT_ASSIGN_OR_RETURN(const int listener, ListenOnce(path));
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_ || streams_.size() >= kStreamsMax) {
+      ::close(listener);
+      ::unlink(path.c_str());
+      return absl::ResourceExhaustedError("256 streams to executors elsewhere are open");
+    }
+    streams_.insert(stream.get());
+  }
+  std::thread([this, listener, path, running = stream.release()] {
+    Carry(*running, listener, path);
+    End(running);
+  }).detach();
+  return Json::MakeObject({{"socket", path}});
+}
+
+void ExecutorRelay::Carry(Stream& stream, int listener, const std::string& path) {
+  int accepted = -1;
+  for (int waited = 0; accepted < 0 && waited < kConnectWaitMs; waited += kLookMs) {
+    pollfd wait{listener, POLLIN, 0};
+    if (::poll(&wait, 1, kLookMs) > 0)
+      accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    std::lock_guard lock(mutex_);
+    if (stopping_) break;
+  }
+  ::close(listener);
+  ::unlink(path.c_str());
+  const Descriptor fd(accepted);
+  if (accepted < 0) return;
+  stream.bytes = stream.stub->Dial(&stream.context);
+  v1::TaskBytes piece;
+  piece.set_run(stream.run);
+  // The first answer says that it is connected there; without it the driver sees the end.
+  if (stream.bytes->Write(piece) && stream.bytes->Read(&piece)) {
+    std::thread out([&] { PumpOut(fd.get(), *stream.bytes); });
+    if (!PumpIn(fd.get(), *stream.bytes)) stream.context.TryCancel();
+    out.join();
+  } else {
+    stream.context.TryCancel();
+  }
+  stream.bytes->WritesDone();
+  stream.bytes->Finish();
+}
+
+void ExecutorRelay::End(Stream* stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  delete stream;
+  ended_.notify_all();
+}
+
+std::unique_ptr<grpc::Service> MakeTaskService(
+    std::string state_dir, std::function<absl::Status(const grpc::ServerContext&)> admit) {
+  return std::make_unique<TaskService>(std::move(state_dir), std::move(admit));
+}
+
+}  // namespace rt::worker
