@@ -142,6 +142,11 @@ class ClusterTasksTest(ClusterTest):
         (self.files / "go").touch()
         self.assertEqual(self.finish(submitted), expected(300))
 
+    def test_tasks_run_on_other_machines(self) -> None:
+        """Their sockets are out of reach, so everything passes through the daemons."""
+        elsewhere = "import rt.core._session as session\nsession._boot_id = lambda: 'elsewhere'\n"
+        self.assertEqual(self.finish(self.submit(elsewhere + WORK, "300")), expected(300))
+
     def test_executors_and_their_processes_may_be_killed(self) -> None:
         submitted = self.submit(WORK, "300", "waits")
         wait_until("it has begun", (self.files / "began").exists)

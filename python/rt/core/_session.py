@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import os
 import queue
+import select
 import socket
 import sys
 import threading
@@ -26,6 +27,8 @@ from rt.core._places import Conn, Pool, Slot
 
 _HOLD_MS = 10_000
 _LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
+_ANSWERS_WITHIN_S = 5.0  # A process of another machine.
+_FAR_AGAIN_S = 0.02
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
@@ -130,20 +133,40 @@ class Places:
             self._far_connection = _second_connection(self._driver)
         return self._far_connection
 
-    def _dial_far(self, slot: Slot) -> bool:
-        sock = self._far_socket(slot)
+    def _dial_far(self, slot: Slot) -> None:
         hub = self._hub
+        end = time.monotonic() + _LISTENS_WITHIN_S
+        channel, number = None, 0
+        while channel is None and time.monotonic() < end and not self.is_closed:
+            with hub.lock:
+                if slot.pool.slots.get(slot.executor) is not slot:
+                    break  # It has gone.
+                number = hub.conn_number()
+            channel = self._try_far(slot, number)
+            if channel is None:
+                time.sleep(_FAR_AGAIN_S)
         with hub.lock:
             self._dialling.discard(id(slot))
-            if sock is None:
-                return False
-            number = hub.conn_number()
-            try:
-                hub.schedule.spare_came(slot, self._greeted(sock, slot, number), number)
-            except OSError:
-                return False
+            if channel is not None:
+                hub.schedule.spare_came(slot, channel, number)
         hub.pump.wake()
-        return True
+
+    def _try_far(self, slot: Slot, number: int) -> Optional[Channel]:
+        """A process that has said that it is there; None: not now."""
+        sock = self._far_socket(slot)
+        if sock is None:
+            return None
+        try:
+            channel = self._greeted(sock, slot, number)
+            while not channel.flush():
+                select.select([], [sock], [], _ANSWERS_WITHIN_S)
+            ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
+            if ready and sock.recv(1, socket.MSG_PEEK):
+                return channel
+        except OSError:
+            pass
+        sock.close()
+        return None
 
     def _kill_far(self, slot: Slot, pid: int) -> None:
         sock = self._far_socket(slot)
