@@ -46,12 +46,16 @@ class Executor:
         self._directory = directory
         self._listener = _dial.listen(directory)
         self._pids: dict[int, int] = {}  # pidfd -> pid.
+        self._actor = -1  # The pidfd of a detached actor.
+        self._actor_control: Optional[socket.socket] = None
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
 
     def run(self) -> int:
         """Until it is idle, or is told to end."""
         signal.signal(signal.SIGTERM, self._end)
+        if "RT_ACTOR" in os.environ:
+            self._start_actor()
         idle_since = time.monotonic()
         while True:
             if self._pids:
@@ -62,6 +66,8 @@ class Executor:
             for fd, _ in self._poll.poll(None if self._pids else left * 1000):
                 if fd == self._listener.fileno():
                     self._accept()
+                elif fd == self._actor:
+                    return self._reap(fd)
                 else:
                     self._reap(fd)
                     idle_since = time.monotonic()
@@ -86,6 +92,11 @@ class Executor:
                     os.kill(number, signal.SIGKILL)
             sock.close()
             return
+        if what == _dial.ACTOR and self._actor_control is not None:
+            with contextlib.suppress(OSError):
+                socket.send_fds(self._actor_control, [b"c"], [sock.fileno()])
+            sock.close()
+            return
         try:
             pid = os.fork()
         except OSError as error:
@@ -93,13 +104,30 @@ class Executor:
             sock.close()
             return
         if pid == 0:
-            self._become(sock, number)
+            self._prepare_child()
+            sys.modules["rt.core._process"].run_process(sock, number)
+            os._exit(1)
         sock.close()
+        self._watch(pid)
+
+    def _start_actor(self) -> None:
+        self._actor_control, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            self._prepare_child()
+            self._actor_control.close()
+            importlib.import_module("rt.core._desk").run_actor(theirs)
+            os._exit(1)
+        theirs.close()
+        self._actor = self._watch(pid)
+
+    def _watch(self, pid: int) -> int:
         pidfd = os.pidfd_open(pid)
         self._pids[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
+        return pidfd
 
-    def _become(self, sock: socket.socket, number: int) -> NoReturn:
+    def _prepare_child(self) -> None:
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
@@ -108,16 +136,16 @@ class Executor:
         for pidfd in self._pids:
             os.close(pidfd)
         self._listener.close()
-        sys.modules["rt.core._process"].run_process(sock, number)
-        os._exit(1)
 
-    def _reap(self, pidfd: int) -> None:
+    def _reap(self, pidfd: int) -> int:
+        """The exit code of the process, as a shell has it."""
         pid = self._pids.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
         if status:
             self._note(pid, status)
+        return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
     def _note(self, pid: int, status: int) -> None:
         if os.WIFSIGNALED(status):

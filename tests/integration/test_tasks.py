@@ -101,6 +101,71 @@ print("trials", [each.metrics["total"] for each in results])
 """
 
 
+# Three sessions of one user and an actor that outlives each of them.
+KEEPS = """
+import os
+import rt as ray
+
+@ray.remote
+class Counter:
+    def __init__(self, start):
+        self.value = start
+
+    def add(self, n=1):
+        self.value += n
+        return self.value
+
+    def pid(self):
+        return os.getpid()
+
+    def square(self, n):
+        @ray.remote
+        def square(n):
+            return n * n
+        return ray.get(square.remote(n))
+
+counter = Counter.options(name="keep", lifetime="detached", max_restarts=1).remote(5)
+print("made", ray.get([counter.add.remote() for _ in range(3)]))
+"""
+FINDS = """
+import os, signal
+import rt as ray
+from rt import exceptions
+
+counter = ray.get_actor("keep")
+found = [ray.get(counter.add.remote(10)), ray.get(counter.square.remote(7))]
+
+@ray.remote
+def add():
+    return ray.get(ray.get_actor("keep").add.remote())
+
+found.append(ray.get(add.remote()))
+try:
+    ray.get(counter.add.remote(ray.put([ray.put(1)])))
+except ValueError as error:
+    found.append("values" in str(error))
+os.kill(ray.get(counter.pid.remote()), signal.SIGKILL)
+while True:
+    try:
+        found.append(ray.get(counter.add.remote()))  # It was made anew.
+        break
+    except exceptions.ActorUnavailableError:
+        pass
+print("found", found)
+"""
+ENDS = """
+import rt as ray
+
+ray.kill(ray.get_actor("keep"))
+while True:
+    try:
+        ray.get_actor("keep")
+    except ValueError as error:
+        print("gone", "keep" in str(error))
+        break
+"""
+
+
 class ClusterTasksTest(ClusterTest):
     def submit(self, text: str, *args: str) -> subprocess.Popen[str]:
         work = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.work))
@@ -126,6 +191,14 @@ class ClusterTasksTest(ClusterTest):
 
     def test_a_trial_runs_tasks(self) -> None:
         self.assertEqual(self.finish(self.submit(TRIAL)), "trials [2470, 2470]")
+
+    def test_a_detached_actor_outlives_its_session_and_a_kill(self) -> None:
+        self.assertEqual(self.finish(self.submit(KEEPS)), "made [6, 7, 8]")
+        (listed,) = self.cluster.json("actor", "list")["items"]
+        self.assertEqual((listed["actor"]["name"], listed["state"]), ("keep", "RUNNING"))
+        self.assertEqual(self.finish(self.submit(FINDS)), "found [18, 49, 19, True, 6]")
+        self.assertEqual(self.finish(self.submit(ENDS)), "gone True")
+        self.assertEqual(self.cluster.json("actor", "list")["items"], [])
 
     def test_the_head_may_be_away(self) -> None:
         submitted = self.submit(WORK, "300", "waits")

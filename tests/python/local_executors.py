@@ -125,6 +125,10 @@ class LocalExecutors:
                     process.terminate()
             return {}
 
+    def actor_get(self, name: str) -> Any:
+        """There are no detached actors."""
+        raise RtError(f"there is no detached actor {name!r}", "NOT_FOUND")
+
     def push_dir(self, path: str) -> str:
         """Not needed."""
         raise NotImplementedError

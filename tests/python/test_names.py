@@ -171,7 +171,7 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.data import read_images",
         "import rt.serve as serve",
         "from rt import rllib",
-        "from rt import get, put",
+        "from rt import timeline",
         "from rt.util.multiprocessing import Pool",
         "from rt.tune.search.flaml import CFO",
         "import rt.tune.suggest.skopt",
@@ -193,7 +193,7 @@ def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
 def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
-    for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "horovod"), (tune, "automl"),
+    for module, name in [(rt, "timeline"), (rt, "serve"), (rt.train, "horovod"), (tune, "automl"),
                          (tune.schedulers, "ResourceChangingScheduler"),
                          (tune.search, "flaml"), (rt.air, "execution")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None

@@ -167,7 +167,7 @@ class ActorProcess:
                 self._tasks[int(message[1])] = task
             self._borrower.flush_now()
 
-        loop.add_reader(self._borrower.fileno(), arrived)
+        loop.add_reader(pump.fileno(), arrived)
         loop.call_soon(arrived)
         loop.run_forever()
         os._exit(1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Optional
 
+from rt.core._channel import Channel
 from rt.core._places import Conn, Pool, Slot
 from rt.core._records import Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, unpack
@@ -47,6 +48,11 @@ class Actor:
         self.restarts = 0
         self.is_ending = False  # It ends once its calls have.
         self.died: Optional[BaseException] = None
+
+    @property
+    def is_detached(self) -> bool:
+        """It outlives the session; the head restarts it."""
+        return self.options.get("lifetime") == "detached"
 
     @property
     def max_restarts(self) -> int:
@@ -92,8 +98,60 @@ class Actors:
         if pool.failure is not None:
             self._die(actor, ActorUnschedulableError(str(pool.failure)))
             return
+        if actor.is_detached:
+            self._create_detached(actor)
+            return
         self._unplaced[number] = actor
         self._await_arguments(actor)
+
+    def _create_detached(self, actor: Actor) -> None:
+        if not actor.options.get("name"):
+            self._die(actor, ActorDiedError("a detached actor needs a name"))
+        elif actor.call[1] or actor.call[2]:
+            text = "a detached actor outlives this session: pass values, not references"
+            self._die(actor, ActorDiedError(text))
+        else:
+            self.hub.schedule.places.create_detached(actor)
+
+    def adopt_detached(self, name: str) -> Actor:
+        """A detached actor of another session, or of an earlier one."""
+        key = ("", name)
+        known = self.by_id.get(self._names.get(key, -1))
+        if known is not None and known.state != DEAD:
+            return known
+        pool = self._pool()
+        function = Function(name, b"")
+        actor = Actor(self.hub.number(), function, (None, (), ()), {
+            "name": name, "lifetime": "detached", "resources": ()}, pool)  # fmt: skip
+        self._register(actor)
+        self.hub.entries[actor.id].count = 0  # The handles follow.
+        self._names[key] = actor.id
+        self.hub.schedule.places.follow(actor)
+        return actor
+
+    def reached(self, actor: Actor, slot: Slot, channel: Channel) -> None:
+        """There is a connection to a detached actor."""
+        if actor.state == DEAD:
+            channel.close()
+            return
+        conn = Conn(self.hub, slot, channel, 0)
+        conn.actor = actor
+        slot.conns.add(conn)
+        self.hub.pump.add(conn)
+        actor.conn, actor.state = conn, STARTING
+
+    def introduced(self, conn: Conn, name: str, methods: dict[str, Options]) -> None:
+        """A detached actor has said what it is."""
+        conn.actor.function.name = name
+        conn.actor.options = {**conn.actor.options, "methods": methods}
+
+    def end_detached(self, actor: Actor, error: BaseException) -> None:
+        """A detached actor has ended, or cannot be reached."""
+        self._end_conn(actor)
+        self._die(actor, error)
+
+    def _pool(self) -> Pool:
+        return self.hub.schedule.pool(((), ()))
 
     def create_dead(self, number: int, function: Function, why: str) -> None:
         """An actor that cannot be: its calls say why."""
@@ -216,6 +274,12 @@ class Actors:
                 hub.fail_task(task, values.packed, values.refs)
                 self.hub.release(actor.id)
                 continue
+            if actor.is_detached and (
+                task.refs or any(hub.entries[number].refs for _, number in task.places)
+            ):
+                text = "a detached actor belongs to no session: pass it values, not references"
+                self._fail(task, ValueError(text))
+                continue
             hub.schedule.lend(conn, task, values)
             conn.inflight[task.id] = task
             task.conn = conn
@@ -244,7 +308,7 @@ class Actors:
     def out_of_scope(self, number: int) -> None:
         """Its last handle is gone: it ends once its calls have."""
         actor = self.by_id[number]
-        if actor.options.get("lifetime") == "detached":
+        if actor.is_detached:
             return
         actor.is_ending = True
         self._end_if_done(actor)
@@ -275,6 +339,10 @@ class Actors:
         if no_restart:
             actor.options = {**actor.options, "max_restarts": 0}
         conn = actor.conn
+        if actor.is_detached and no_restart:
+            self.hub.schedule.places.kill_detached(str(actor.options["name"]))
+            self.end_detached(actor, error)
+            return
         if conn is None:
             if no_restart:
                 self._die(actor, error)
@@ -297,10 +365,14 @@ class Actors:
         crash = error or ActorDiedError(str(hub.schedule.crash(conn, actor.name, why)))
         self._end_conn(actor)
         again = actor.max_restarts < 0 or actor.restarts < actor.max_restarts
+        again = again or actor.is_detached  # The head knows.
         if again and not actor.is_ending:
             actor.restarts += 1
             actor.state = PENDING
-            self._unplaced[actor.id] = actor
+            if actor.is_detached:
+                self.hub.schedule.places.follow(actor)
+            else:
+                self._unplaced[actor.id] = actor
             unavailable = ActorUnavailableError(
                 f"{crash}; the call may have run, the actor restarts"
             )

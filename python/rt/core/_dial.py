@@ -11,7 +11,8 @@ import struct
 SOCKET_NAME = "tasks.sock"
 GREETING = struct.Struct("<8s32sBQ")  # Magic, secret, what follows, a number.
 _MAGIC = b"rt-tasks"
-TASKS, KILL = 1, 2  # A process for tasks with this number; the end of the process with this pid.
+# A process for tasks with this number; the end of the process with this pid; the actor.
+TASKS, KILL, ACTOR = 1, 2, 3
 _TIMEOUT_S = 5.0
 
 

@@ -345,11 +345,27 @@ class Hub(Client):
             task.conn.post(("x", task.id))
 
     def find_actor(self, name: str, namespace: Optional[str]) -> dict[str, Any]:
-        """A named actor of this session."""
+        """A named actor of this session, or a detached one of the user."""
         with self.lock:
-            found = self.actors.find(name, namespace)
-            self.keep(found["id"])
-            return found
+            try:
+                found = self.actors.find(name, namespace)
+                self.keep(found["id"])
+                return found
+            except ValueError:
+                pass
+        if not self.schedule.places.find_detached(name):
+            raise ValueError(f"no actor has the name {name!r}")
+        with self.lock:
+            actor = self.actors.adopt_detached(name)
+            self.keep(actor.id)
+        self.pump.run_until(lambda: "methods" in actor.options or actor.died is not None)
+        if actor.died is not None and "methods" not in actor.options:
+            raise ValueError(f"the actor {name!r} cannot be reached: {actor.died}")
+        return {
+            "id": actor.id,
+            "class": actor.function.name,
+            "methods": actor.options["methods"],
+        }
 
     def ask(self, what: str) -> Any:
         """Of the cluster."""

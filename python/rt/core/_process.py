@@ -17,7 +17,7 @@ from rt._warm import _reseed
 from rt.core import _context
 from rt.core._actor_process import ActorProcess
 from rt.core._borrower import Borrower
-from rt.core._channel import Channel
+from rt.core._channel import Channel, Message
 from rt.core._current import set_client
 from rt.core._output import catch_output
 from rt.core._records import STREAM
@@ -63,8 +63,12 @@ class Process:
                 if not work:
                     borrower.flush_now()
             elif message[0] == "A":
-                self.actor = ActorProcess(self, message)
-                self.actor.run()
+                self.become(message)
+
+    def become(self, message: Message) -> NoReturn:
+        """The process is an actor from here on."""
+        self.actor = ActorProcess(self, message)
+        self.actor.run()
 
     def begin(self, number: int) -> None:
         """A task begins in the main thread."""

@@ -56,6 +56,10 @@ class Pump:
     def _waker(self) -> int:
         return self._pipe[0] if self._pipe is not None else self._wake_fd
 
+    def fileno(self) -> int:
+        """A descriptor that is readable when a connection is."""
+        return self._epoll.fileno()
+
     def start(self) -> None:
         """Starts the background thread."""
         threading.Thread(target=self._background, name="rt-core", daemon=True).start()

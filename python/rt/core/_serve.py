@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from typing import Any, Callable, Optional
 
@@ -276,8 +277,8 @@ def _cancel(hub: Hub, conn: Conn, number: int, force: bool, recursive: bool) -> 
 def _ask(hub: Hub, conn: Conn, request: int, what: str, args: tuple[Any, ...]) -> None:
     try:
         if what == "actor":
-            answer = hub.actors.find(*args)
-            hub.schedule.borrow(conn, answer["id"])
+            _find_actor(hub, conn, request, *args)
+            return
         elif what == "next":
             _next_item(hub, conn, request, *args)
             return
@@ -287,7 +288,30 @@ def _ask(hub: Hub, conn: Conn, request: int, what: str, args: tuple[Any, ...]) -
     except (ValueError, RayError) as error:
         conn.post(("n", request, False, pickle.dumps(error)))
         return
-    conn.post(("n", request, True, answer))
+
+
+def _find_actor(hub: Hub, conn: Conn, request: int, name: str, namespace: Optional[str]) -> None:
+    """Answers with the actor of a name; the head is asked for a detached one."""
+    try:
+        found = hub.actors.find(name, namespace)
+    except ValueError:
+        answer = _answering(hub, conn, request)
+
+        def find() -> None:
+            try:
+                later = hub.find_actor(name, namespace)
+            except (ValueError, RayError) as error:
+                answer(False, error)
+                return
+            with hub.lock:
+                hub.schedule.borrow(conn, later["id"])
+                hub.release(later["id"])
+            answer(True, later)
+
+        threading.Thread(target=find, daemon=True).start()
+        return
+    hub.schedule.borrow(conn, found["id"])
+    conn.post(("n", request, True, found))
 
 
 def _answering(hub: Hub, conn: Conn, request: int) -> Callable[[bool, Any], None]:
@@ -318,6 +342,10 @@ def _made(hub: Hub, conn: Conn, error: Optional[Packed]) -> None:
     hub.actors.made(conn, error)
 
 
+def _introduced(hub: Hub, conn: Conn, name: str, methods: dict[str, Options]) -> None:
+    hub.actors.introduced(conn, name, methods)
+
+
 def _left(hub: Hub, conn: Conn) -> None:
     hub.actors.left(conn)
 
@@ -330,5 +358,5 @@ SERVED: dict[str, Callable[..., None]] = {
     "h": _hello, "d": _done, "e": _raised, "y": _yielded, "b": _back, "F": _function,
     "s": _submit, "p": _put, "G": _get, "u": _unwanted, "w": _watch, "i": _idle, "D": _dropped,
     "o": _out, "a": _create_actor, "C": _call, "K": _kill, "X": _cancel, "N": _ask, "m": _made,
-    "q": _left, "B": _began,
+    "q": _left, "B": _began, "M": _introduced,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from rt._sources import Sources
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
+from rt.core._detached import Detached
 from rt.core._dial import KILL, TASKS, dial, dial_path, greet
 from rt.core._hub import Hub
 from rt.core._places import Conn, Pool, Slot
@@ -64,6 +65,7 @@ class Places:
     def attach(self, hub: Any) -> None:
         """The hub that uses the executors."""
         self._hub = hub
+        self._detached = Detached(self._driver, self.session, self._secret, hub)
 
     # Called with the hub's lock: nothing here blocks.
 
@@ -174,6 +176,18 @@ class Places:
             with contextlib.suppress(OSError), sock:
                 greet(sock, self._secret, KILL, pid)
 
+    def create_detached(self, actor: Any) -> None:
+        """Asks for a detached actor, and connects to it."""
+        self._detached.create(actor, self._spec(actor.pool))
+
+    def follow(self, actor: Any) -> None:
+        """Connects to a detached actor."""
+        self._detached.follow(actor)
+
+    def kill_detached(self, name: str) -> None:
+        """Ends a detached actor."""
+        self._detached.kill(name)
+
     def ask_later(self, what: str, answer: Callable[[bool, Any], None]) -> None:
         """`ask` in the other thread."""
 
@@ -186,6 +200,10 @@ class Places:
         self._work.put(work)
 
     # Blocking, without the lock.
+
+    def find_detached(self, name: str) -> bool:
+        """Whether the user has a detached actor of this name."""
+        return self._detached.find(name) is not None
 
     def ask(self, what: str) -> Any:
         """Of the cluster: its nodes or resources."""

@@ -1,0 +1,163 @@
+"""Detached actors as a session sees them: made through the head, found by name, and followed over
+their restarts. All here blocks, and runs in threads of its own, without the hub's lock."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from typing import Any, Optional
+
+from rt import _driver
+from rt._errors import RtError
+from rt._pack import read_sources
+from rt.core._channel import Channel
+from rt.core._desk import ACTOR_FILE
+from rt.core._dial import ACTOR, dial, greet
+from rt.core._places import Slot
+from rt.core._values import Shared
+from rt.exceptions import ActorDiedError, ActorUnschedulableError, RayError
+
+_LOOK_S = 0.02
+_AGAIN_S = 0.2
+_METHODS_WITHIN_S = 60.0  # From the request of a detached actor to its process.
+
+
+class Detached:
+    """The detached actors of a session: those that it made, and those that it found."""
+
+    def __init__(self, driver: _driver.Driver, session: str, secret: str, hub: Any) -> None:
+        self._driver = driver
+        self._session = session
+        self._secret = secret
+        self._hub = hub
+
+    def create(self, actor: Any, spec: dict[str, Any]) -> None:
+        """Asks the head for the actor, in a thread; `spec`: that of an executor."""
+        threading.Thread(target=self._create, args=(actor, spec), daemon=True).start()
+
+    def _create(self, actor: Any, spec: dict[str, Any]) -> None:
+        directory = tempfile.mkdtemp(prefix="rt-actor-")
+        options = actor.options
+        try:
+            packed = actor.call[0]
+            if isinstance(packed, Shared):
+                pickled, buffers = packed.parts()
+                packed = (bytes(pickled), [bytes(each) for each in buffers])
+            made = {
+                "class": actor.function.name,
+                "digest": actor.function.digest,
+                "blob": actor.function.blob,
+                "methods": options.get("methods") or {},
+                "packed": packed,
+                "options": {key: options.get(key) for key in (
+                    "max_concurrency", "name", "namespace")},
+                "sources": read_sources(),
+                "path": list(sys.path),
+            }  # fmt: skip
+            with open(os.path.join(directory, ACTOR_FILE), "wb") as file:
+                file.write(pickle.dumps(made, 5))
+            manifest = self._driver.push_dir(directory)
+            self._driver.call(
+                "executor_request", session=self._session, count=1,
+                key=f"{self._session}-actor-{actor.id}",
+                spec={
+                    **spec,
+                    "name": options["name"],
+                    "detached": True,
+                    "actor": {"name": options["name"], "class": actor.function.name},
+                    "max_restarts": int(options.get("max_restarts") or 0),
+                    "inputs": [{"manifest": manifest, "env": "RT_ACTOR"}],
+                },
+            )  # fmt: skip
+        except (RtError, ValueError, OSError, pickle.PicklingError) as error:
+            self._end(actor, ActorUnschedulableError(str(error)))
+            return
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        self._follow(actor)
+
+    def follow(self, actor: Any) -> None:
+        """Connects to the actor, in a thread, also after it has moved."""
+        threading.Thread(target=self._follow, args=(actor,), daemon=True).start()
+
+    def _follow(self, actor: Any) -> None:
+        name = str(actor.options["name"])
+        while not self._hub.schedule.places.is_closed:
+            try:
+                item = self._driver.call("actor_get", name=name)
+            except (RtError, ValueError) as error:
+                if isinstance(error, RtError) and error.code in _driver.ASK_AGAIN:
+                    time.sleep(_AGAIN_S)
+                    continue
+                self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {error}"))
+                return
+            if item["state"] == "ENDED":
+                why = item.get("reason") or "it was stopped"
+                self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {why}"))
+                return
+            if item["state"] in ("RUNNING", "STOPPING") and self._connect(actor, item):
+                return
+            time.sleep(_LOOK_S)
+
+    def _connect(self, actor: Any, item: dict[str, Any]) -> bool:
+        trial_dir = f"{item['run_dir']}/trial"
+        try:
+            with open(f"{item['run_dir']}/config.json", encoding="utf-8") as file:
+                secret = str(json.load(file)["secret"])
+            sock = dial(trial_dir)
+        except (OSError, ValueError, KeyError):
+            if not os.path.isdir(trial_dir) and item["node"].get("boot_id") != _boot_id():
+                error = RayError(
+                    f"the actor {actor.options['name']!r} runs on {item['node'].get('name')}, "
+                    "which cannot be reached from this session"
+                )
+                self._end(actor, error)
+                return True
+            return False  # It does not listen yet.
+        with contextlib.suppress(OSError):
+            greet(sock, secret, ACTOR, 0)
+            hub = self._hub
+            with hub.lock:
+                slot = Slot(int(item["id"]), actor.pool, trial_dir, dict(item["node"]), 1)
+                hub.actors.reached(actor, slot, Channel(sock))
+            hub.pump.wake()
+            return True
+        return False
+
+    def _end(self, actor: Any, error: Exception) -> None:
+        hub = self._hub
+        with hub.lock:
+            hub.actors.end_detached(actor, error)
+        hub.pump.wake()
+
+    def kill(self, name: str) -> None:
+        """Ends it for good, in a thread."""
+
+        def work() -> None:
+            with contextlib.suppress(RtError, ValueError):
+                self._driver.call("actor_kill", name=name, reason="rt.kill")
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def find(self, name: str) -> Optional[dict[str, Any]]:
+        """What the head says of it; None: there is none."""
+        try:
+            found: dict[str, Any] = self._driver.call("actor_get", name=name)
+        except RtError as error:
+            if error.code == "NOT_FOUND":
+                return None
+            raise
+        return None if found["state"] == "ENDED" else found
+
+
+def _boot_id() -> str:
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""
