@@ -373,7 +373,9 @@ absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
                      .directory = flags.state_dir + "/credentials"});
 }
 
-[[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir, int status) {
+[[noreturn]] void End(ExecutorRelay& relay, const std::string& state_dir,
+                      const std::string& runtime_dir, int status) {
+  relay.Stop();  // Its sockets lie in the runtime directory.
   ::unlink((state_dir + "/pid").c_str());
   ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
   ::_exit(status);               // Transfers under way are repeated by the next daemon.
@@ -448,7 +450,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Stop();
   socket.Stop();
   launcher.Stop();
-  End(flags.state_dir, runtime_dir, StatusAfter(signal));
+  End(relay, flags.state_dir, runtime_dir, StatusAfter(signal));
 }
 
 int Main(int argc, char** argv) {

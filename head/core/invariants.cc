@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/limits_executors.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
 #include "head/core/owner_policy.h"
@@ -179,6 +180,33 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
   RT_CHECK(experiment.trials.at(*index.best_trial).best == *best);
 }
 
+// One that has not ended runs, waits for a node or is being released, and only then is it indexed.
+void CheckExecutors(const World& world) {
+  const ExecutorIndex& index = world.index.executors;
+  size_t open = 0, open_of_sessions = 0, known = 0, detached = 0;
+  for (const auto& [id, executor] : world.state.executors) {
+    const bool waits = world.index.ready_order.contains(Owner::Of(id));
+    const bool may_wait = !executor.is_over() && !executor.release_requested;
+    RT_CHECK(waits == (may_wait && executor.runs.live() == nullptr));
+    RT_CHECK(index.specs.contains(id) == !executor.is_over());
+    RT_CHECK(index.sessions.at(SessionKey::Of(executor)).executors.contains(id));
+    RT_CHECK(executor.is_over() == (executor.ended_seq != 0));
+    RT_CHECK(id.value < world.state.next_executor);
+    open += executor.is_over() ? 0 : 1;
+    detached += !executor.is_over() && executor.detached ? 1 : 0;
+  }
+  for (const auto& [key, session] : index.sessions) {
+    RT_CHECK(!session.executors.empty());
+    open_of_sessions += session.open;
+    known += session.executors.size();
+  }
+  RT_CHECK(open == index.open && open == open_of_sessions && open == index.specs.size());
+  RT_CHECK(known == world.state.executors.size());
+  RT_CHECK(detached == index.actors.size());
+  RT_CHECK(index.ended.size() == known - open);
+  RT_CHECK(index.ended.size() <= limits::kEndedExecutorsKept);
+}
+
 }  // namespace
 
 void CheckInvariants(const Core& core) {
@@ -225,6 +253,7 @@ void CheckInvariants(const Core& core) {
   }
   RT_CHECK(members == placed_members);
   RT_CHECK(resizing == world.index.resizing.size());
+  CheckExecutors(world);
   CheckResizes(world);
   CheckMachines(world.state);
   CheckNodes(world);

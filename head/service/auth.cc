@@ -88,6 +88,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
       {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
       {"PeerService/Stacks", {kWorker, "read the stacks of ranks"}},
+      {"TaskService/Dial", {kWorker, "reach executors"}},
   };
   return table;
 }

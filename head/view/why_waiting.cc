@@ -46,6 +46,9 @@ Waiting WhyEvicted(const State& state, const Owner& owner) {
   if (live == nullptr || live->eviction_requested_at == 0) return {};
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
+  if (owner.is_executor() && !state.executors.at(owner.executor()).detached)
+    return {"runs until its driver releases it or its node is gone: " + where + " drains",
+            "the end of the drain"};
   if (!PolicyOf(owner).saves())
     return {"runs until its node is gone, then it is started again elsewhere: " + where + " drains",
             "the end of the drain"};

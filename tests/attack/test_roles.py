@@ -17,6 +17,7 @@ JOIN = "/rt.v1.ClusterService/Join"
 ROLES = ["admin", "user", "viewer", "worker", "join"]
 # Their answer is long in coming, or it ends what the others need.
 LAST = ["/rt.v1.ClusterService/Shutdown"]
+AT_PEERS = ("PeerService", "TaskService")  # Workers serve them.
 
 
 def methods() -> list[str]:
@@ -73,7 +74,8 @@ class RolesTest(AttackTest):
         def statuses() -> dict[str, int]:
             found = {}
             for method in calls:
-                address = f"127.0.0.1:{port}" if "PeerService" in method else self.site.address()
+                address = (f"127.0.0.1:{port}" if any(one in method for one in AT_PEERS)
+                           else self.site.address())
                 first_call = number_field(1, 1) + number_field(2, 1)  # Of an earlier daemon.
                 with Connection(address, context) as connection:
                     found[method] = connection.call(method, first_call if method == SYNC else b"")
@@ -85,9 +87,10 @@ class RolesTest(AttackTest):
         self.site.rt("node", "forget", "leaves")
         gone = statuses()
         self.assertEqual(gone.pop(SYNC), NOT_FOUND)
-        peers = {method: gone.pop(method) for method in calls if "PeerService" in method}
+        peers = {method: gone.pop(method) for method in calls
+                 if any(one in method for one in AT_PEERS)}
         self.assertEqual(set(gone.values()), {PERMISSION_DENIED}, gone)
-        self.assertEqual(len(peers), 4)
+        self.assertEqual(len(peers), 5)
         # A worker believes what the head said of a peer for a few seconds.
         wait_until("the other worker has heard of it",
                    lambda: {statuses()[method] for method in peers} == {PERMISSION_DENIED})
@@ -108,7 +111,7 @@ class RolesTest(AttackTest):
                 may = role in allowed.get(method, allowed.get(f"/rt.v1.{service}/all", set()))
                 if may and method in LAST:
                     continue
-                address = f"127.0.0.1:{port}" if service == "PeerService" else self.site.address()
+                address = f"127.0.0.1:{port}" if service in AT_PEERS else self.site.address()
                 with Connection(address, context) as connection:
                     status = connection.call(method)
                 calls += 1

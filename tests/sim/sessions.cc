@@ -78,8 +78,9 @@ void SessionHost::Request(const Self& self) {
   if (ask.count == 0) {
     self->keys.push_back(key);
     ask.count = 1 + rng_.Below(3);
-    ask.spec = rng_.Chance(0.3) ? R"({"name":"x","argv":["python"]})"
-                                : R"({"name":"x","argv":["python"],"resources":{"cpu":1}})";
+    const std::string name = rng_.Chance(0.4) ? "serve" : "tasks";
+    ask.spec = R"({"argv":["python"],"name":")" + name + "\"" +
+               (rng_.Chance(0.3) ? "}" : R"(,"resources":{"cpu":1}})");
     ask.detached = rng_.Chance(0.2);
     if (ask.detached) {
       ask.count = 1;

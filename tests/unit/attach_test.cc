@@ -45,7 +45,7 @@ struct Upgraded : LoopHarness {
     Start(journal);
     waits = std::make_unique<Waits>(*loop, settings);
     operations = std::make_unique<Operations>(
-        *loop, journal, [](std::function<void()> work) { work(); }, settings, *waits);
+        *loop, journal, [](std::function<void()> work) { work(); }, settings, *waits, *waits);
   }
   ~Upgraded() {
     waits->Close();

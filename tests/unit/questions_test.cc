@@ -26,7 +26,7 @@ struct Asked : Harness {
   Asked() {
     waits = std::make_unique<Waits>(*loop, settings);
     operations = std::make_unique<Operations>(
-        *loop, journal, [](std::function<void()> work) { work(); }, settings, *waits);
+        *loop, journal, [](std::function<void()> work) { work(); }, settings, *waits, *waits);
     loop->OnDurable([this](uint64_t) { waits->Changed(); });
     Must(input::CreateExperiment{
         .spec = R"({"experiment":"e","command":["x"],"driver":{"judges":true}})",
