@@ -16,6 +16,7 @@ from rt._driver import BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
 from rt._seeds import as_seed, draw_seed
 from rt._values import restore_values
+from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
 
 _FORMAT = 1  # Of what save() writes.
@@ -228,7 +229,7 @@ class Optimizer:
                 continue
             signed = [v if m == "min" else -v for v, m in zip(values, modes) if v is not None]
             found.append((signed, trial))
-        return [trial for mine, trial in found if not any(_beats(o, mine) for o, _ in found)]
+        return [trial for mine, trial in found if not any(dominates(o, mine) for o, _ in found)]
 
     def _keeps(self, values: Sequence[Any]) -> bool:
         for value, bound in zip(values, self.constraints.values()):
@@ -352,10 +353,6 @@ class Optimizer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _beats(a: list[float], b: list[float]) -> bool:
-    return a != b and all(x <= y for x, y in zip(a, b))
 
 
 def _algorithm(
