@@ -18,9 +18,7 @@ def hypervolume(points: Sequence[Sequence[float]], reference: Sequence[float]) -
     """
     inside = [tuple(each) for each in points if all(x < r for x, r in zip(each, reference))]
     front = sorted(
-        each
-        for each in set(inside)
-        if not any(dominates(other, each) for other in inside)
+        each for each in set(inside) if not any(dominates(other, each) for other in inside)
     )
     total = 0.0
     if len(reference) == 2:
