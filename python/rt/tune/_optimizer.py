@@ -15,6 +15,7 @@ from rt._computed import computed, grids, resolve
 from rt._driver import BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
 from rt._seeds import as_seed, draw_seed
+from rt._slips import notes_of_points
 from rt._values import restore_values
 from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
@@ -100,6 +101,9 @@ class Optimizer:
             metric, mode = metric[0], mode[0]
         self.constraints = dict(constraints or {})
         search = _algorithm(algorithm, points_to_evaluate, options)
+        unknown = notes_of_points(space, getattr(search, "points", []))
+        if unknown:
+            raise ValueError("; ".join(unknown))
         given = as_seed(seed) if seed is not None else search.seed
         self.metric, self.mode = metric, mode
         self.seed = draw_seed() if given is None else given
