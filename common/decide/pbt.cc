@@ -109,6 +109,7 @@ AlgorithmTable MakePbtTable() {
           "their configurations",
       .options = PopulationOptions(),
       .needs_metric = true,
+      .changes_params = true,
       .check = CheckPbt};
   for (AlgorithmOption& option : std::vector<AlgorithmOption>{
            {.name = kMutations,
