@@ -253,6 +253,10 @@ TrialVerdict PopulationScheduler::AtMilestone(const ExperimentSpec& spec, const 
   return {TrialVerdict::Action::kPause, where + "the trials behind it have had their turn"};
 }
 
+bool PopulationScheduler::compares_population(const ExperimentSpec& spec) const {
+  return IsSynchronous(spec);
+}
+
 ReviewVerdict PopulationScheduler::Review(const ExperimentSpec& spec,
                                           const SearchReview& review) const {
   ReviewVerdict verdict;
