@@ -36,9 +36,12 @@ class PashaScheduler final : public PromotionScheduler {
     if (options.stop_last_trials && !ladder.empty() && ladder.back() >= options.ladder.max_t)
       ladder.pop_back();
     const std::vector<const RungMembers*> rungs = RungsOf(review, bracket);
-    size_t open = 2;  // A rung at which a trial was recorded is open.
-    for (size_t i = open; i < ladder.size(); ++i)
-      if (!rungs.empty() && rungs.back()->milestone >= ladder[i]) open = i + 1;
+    // A rung at which two trials were recorded is open. One alone may be the last of a search, or
+    // the one whose result the search waits for, which trains to its end.
+    size_t open = 2;
+    for (const RungMembers* rung : rungs)
+      for (size_t i = open; i < ladder.size() && rung->members.size() > 1; ++i)
+        if (rung->milestone >= ladder[i]) open = i + 1;
     if (open > ladder.size()) return std::nullopt;
     const RungMembers *lower = Find(rungs, ladder[open - 2]),
                       *upper = Find(rungs, ladder[open - 1]);

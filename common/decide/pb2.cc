@@ -32,6 +32,7 @@ AlgorithmTable MakePb2Table() {
                            "chooses the new configurations",
                        .options = PopulationOptions(),
                        .needs_metric = true,
+                       .changes_params = true,
                        .check = CheckBounds};
   table.options.push_back({.name = kBoundsOption,
                            .type = AlgorithmOption::Type::kMutations,

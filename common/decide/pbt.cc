@@ -109,6 +109,7 @@ AlgorithmTable MakePbtTable() {
           "their configurations",
       .options = PopulationOptions(),
       .needs_metric = true,
+      .changes_params = true,
       .check = CheckPbt};
   for (AlgorithmOption& option : std::vector<AlgorithmOption>{
            {.name = kMutations,
@@ -250,6 +251,10 @@ TrialVerdict PopulationScheduler::AtMilestone(const ExperimentSpec& spec, const 
     return {TrialVerdict::Action::kPause, where + "all trials have come to their milestones"};
   if (!rung.others_queue) return {};
   return {TrialVerdict::Action::kPause, where + "the trials behind it have had their turn"};
+}
+
+bool PopulationScheduler::compares_population(const ExperimentSpec& spec) const {
+  return IsSynchronous(spec);
 }
 
 ReviewVerdict PopulationScheduler::Review(const ExperimentSpec& spec,

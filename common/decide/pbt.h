@@ -28,6 +28,7 @@ class PopulationScheduler : public Scheduler {
                            double value) const override;
   bool reviews_trials() const override { return true; }
   bool clones_trials() const override { return true; }
+  bool compares_population(const ExperimentSpec& spec) const override;
   ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override;
   std::optional<uint32_t> ParentOf(const ExperimentSpec& spec,
                                    const SearchReview& review) const override;

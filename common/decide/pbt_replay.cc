@@ -45,6 +45,7 @@ class PbtReplayScheduler final : public Scheduler {
                      .type = Type::kPoints,
                      .default_value = Json::MakeArray(),
                      .meaning = "The changes: maps with a time and the config from then on"}},
+        .changes_params = true,
         .check = CheckPolicy};
     return table;
   }

@@ -142,7 +142,7 @@ struct ExploreQuestion {
   uint32_t from = 0;
   uint64_t comparisons = 0;  // How often the trial was recorded at a milestone.
   std::string base;          // JSON: the configuration of `from`.
-  double time = 0;           // The newest milestone of the population.
+  double time = 0;           // The trial's newest milestone.
   std::vector<ExploreSample> samples;
   std::vector<std::string> pending;  // JSON: the configurations of the other open trials.
   friend bool operator==(const ExploreQuestion&, const ExploreQuestion&) = default;
@@ -216,9 +216,11 @@ class Scheduler {
   // Whether SearchReview::rungs has all rungs, and not only those at which a trial is paused. It is
   // given at milestones, too.
   virtual bool compares_rungs(const ExperimentSpec&) const { return false; }
-  // Whether Review may clone trials. SearchReview::population is then filled in, and Review is
-  // asked after each placement as well.
+  // Whether Review may clone trials. SearchReview::population is then filled in after a trial was
+  // recorded, and Review is asked after each placement as well.
   virtual bool clones_trials() const { return false; }
+  // Whether it looks at the population whenever trials are paused, and not only then.
+  virtual bool compares_population(const ExperimentSpec&) const { return true; }
   // Whether the configurations of clones come from a model on the compute lane, which answers an
   // ExploreQuestion. Review then clones no trial, and ParentOf is asked for each trial that was
   // recorded at a milestone.

@@ -39,7 +39,8 @@ class AutoModel final : public PointModel {
  public:
   AutoModel(const ExperimentSpec& spec, uint64_t seed)
       : PointModel(spec, seed), seed_(seed), has_outcomes_(!spec.OutcomeKeys().empty()) {
-    if (trials().status().ok()) optimizer_.emplace(trials().encoding(), seed, spec.max_concurrent);
+    if (trials().status().ok() && !has_outcomes_)
+      optimizer_.emplace(trials().encoding(), seed, spec.max_concurrent);
   }
 
  protected:
@@ -58,8 +59,9 @@ class AutoModel final : public PointModel {
 
  private:
   const uint64_t seed_;
-  const bool has_outcomes_;                 // Several objectives, or constraints.
-  std::optional<AutoOptimizer> optimizer_;  // Empty: the space cannot be searched.
+  const bool has_outcomes_;  // Several objectives, or constraints.
+  // Empty: the space cannot be searched, or there are outcomes.
+  std::optional<AutoOptimizer> optimizer_;
 };
 
 class AutoSearcher final : public ModelSearcher<AutoModel> {

@@ -169,14 +169,13 @@ double Axis::Snap(double coordinate) const {
 }
 
 Drawn Axis::DrawnAt(double coordinate) const {
-  if (order_.empty()) return {Decode(coordinate)};
-  const size_t place = order_[CellOf(coordinate)];
-  return {variable_.domain.values[place], place};
+  if (!is_choice()) return {Decode(coordinate)};
+  return {ValueAt(coordinate), PlaceAt(coordinate)};
 }
 
 Json Axis::Decode(double coordinate) const {
   const Domain& domain = variable_.domain;
-  if (!order_.empty()) return domain.values[order_[CellOf(coordinate)]];
+  if (is_choice()) return ValueAt(coordinate);
   if (step_ == 0) {
     const double value = Value(std::clamp(coordinate, 0.0, 1.0));
     if (scale_ == Scale::kNormal) return Json(value);
@@ -239,13 +238,11 @@ absl::StatusOr<Encoding> Encoding::Of(const Space& space) {
 
 bool Encoding::Exists(size_t axis, const Point& point) const {
   for (const AxisCondition& each : conditions_[axis]) {
-    const Drawn of = axes_[each.axis].DrawnAt(point[each.axis]);
-    const std::vector<size_t>& chosen = each.condition.chosen;
-    const bool holds = chosen.empty()
-                           ? of.value.AsDouble() >= each.condition.at_least &&
-                                 of.value.AsDouble() <= each.condition.at_most
-                           : std::find(chosen.begin(), chosen.end(), of.place) != chosen.end();
-    if (!holds) return false;
+    const Axis& of = axes_[each.axis];
+    const double coordinate = point[each.axis];
+    if (!(of.is_choice() ? Holds(each.condition, of.ValueAt(coordinate), of.PlaceAt(coordinate))
+                         : Holds(each.condition, of.Decode(coordinate), 0)))
+      return false;
   }
   return true;
 }

@@ -56,6 +56,12 @@ class Axis {
   Json Decode(double coordinate) const;
   // The same, with the place in the values of a choice.
   Drawn DrawnAt(double coordinate) const;
+  bool is_choice() const { return !order_.empty(); }
+  // Of a choice: the value of the coordinate's cell, and its place in the values.
+  size_t PlaceAt(double coordinate) const { return order_[CellOf(coordinate)]; }
+  const Json& ValueAt(double coordinate) const {
+    return variable_.domain.values[PlaceAt(coordinate)];
+  }
   // Of a choice: the middle of the cell of this place in its values.
   double CoordinateOf(size_t place) const;
   // nullopt when the variable cannot have this type, or when a category is unknown. A number

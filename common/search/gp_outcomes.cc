@@ -74,6 +74,19 @@ class OutcomeProposal {
     return data;
   }
 
+  // An excess without bound lies as far beyond the others as they lie apart.
+  static void MakeFinite(std::vector<double>& excesses) {
+    double least = 0, most = 0;  // The bound itself.
+    for (const double each : excesses) {
+      if (!std::isfinite(each)) continue;
+      least = std::min(least, each);
+      most = std::max(most, each);
+    }
+    const double width = most > least ? most - least : 1;
+    for (double& each : excesses)
+      if (!std::isfinite(each)) each = each > 0 ? most + width : least - width;
+  }
+
   // Standardised; false: given up. A constraint that says nothing is left out.
   bool FitConstraints(std::vector<KeptConstraint>& constraints) {
     for (size_t k = 0; k < trials_.front()->excesses.size(); ++k) {
@@ -81,6 +94,7 @@ class OutcomeProposal {
       double mean = 0, squares = 0;
       const double count = static_cast<double>(trials_.size());
       for (const FinishedTrial* trial : trials_) values.push_back(trial->excesses[k]);
+      MakeFinite(values);
       for (const double each : values) mean += each / count;
       for (const double each : values) squares += (each - mean) * (each - mean) / count;
       const double deviation = std::sqrt(squares);

@@ -68,7 +68,8 @@ class GpModel final : public PointModel {
   GpModel(const ExperimentSpec& spec, uint64_t seed)
       : PointModel(spec, seed), options_(GpOptionsFrom(spec.search.options)), seed_(seed),
         has_outcomes_(!spec.OutcomeKeys().empty()) {
-    if (trials().status().ok()) optimizer_.emplace(trials().encoding(), seed, options_);
+    if (trials().status().ok() && !has_outcomes_)
+      optimizer_.emplace(trials().encoding(), seed, options_);
   }
 
  protected:
@@ -84,8 +85,9 @@ class GpModel final : public PointModel {
  private:
   const GpOptions options_;
   const uint64_t seed_;
-  const bool has_outcomes_;               // Several objectives, or constraints.
-  std::optional<GpOptimizer> optimizer_;  // Empty: the space cannot be searched.
+  const bool has_outcomes_;  // Several objectives, or constraints.
+  // Empty: the space cannot be searched, or there are outcomes.
+  std::optional<GpOptimizer> optimizer_;
 };
 
 }  // namespace

@@ -54,6 +54,9 @@ struct AlgorithmTable {
   bool needs_metric = false;
   // Of a search algorithm with a metric: it learns from several objectives and from constraints.
   bool knows_outcomes = false;
+  // Of a scheduler: it changes the configurations of trials, so that their results are not those of
+  // what was proposed.
+  bool changes_params = false;
   // Rules between options, which ranges do not express. `path` is that of the options.
   absl::Status (*check)(const Json& options, std::string_view path) = nullptr;
   // Of a search algorithm: what it cannot search is refused, with the path in the space.

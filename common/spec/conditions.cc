@@ -200,12 +200,16 @@ absl::Status ResolveConditions(const std::vector<std::vector<PendingCondition>>&
   return absl::OkStatus();
 }
 
+bool Holds(const Condition& condition, const Json& value, size_t place) {
+  const std::vector<size_t>& chosen = condition.chosen;
+  if (chosen.empty()) return IsWithin(condition, value);
+  return std::find(chosen.begin(), chosen.end(), place) != chosen.end();
+}
+
 bool Hold(const std::vector<Condition>& conditions, const std::vector<Drawn>& drawn) {
   return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
     const Drawn& of = drawn[condition.variable];
-    if (condition.chosen.empty()) return IsWithin(condition, of.value);
-    return std::find(condition.chosen.begin(), condition.chosen.end(), of.place) !=
-           condition.chosen.end();
+    return Holds(condition, of.value, of.place);
   });
 }
 

@@ -97,28 +97,23 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   return argv;
 }
 
-constexpr const char* kMutations[] = {"hyperparam_mutations", "hyperparam_bounds"};
-
 // A trial begins with the parameters of the space, so that the others would be mutated for nobody.
 absl::Status CheckMutated(const ExperimentSpec& spec) {
   const bool is_drawn_here = !spec.driver.searches && !spec.space.skeleton.object().empty();
   if (!is_drawn_here) return absl::OkStatus();
   std::vector<std::string> known;
   for (const auto& [parameter, value] : spec.space.skeleton.object()) known.push_back(parameter);
-  for (const char* option : kMutations) {
-    const Json* mutations = spec.scheduler.options.Find(option);
-    if (mutations == nullptr) continue;
-    for (const auto& [name, mutation] : mutations->object())
+  for (const AlgorithmOption& option :
+       FindTable(AlgorithmKind::kScheduler, spec.scheduler.name)->options) {
+    if (option.type != AlgorithmOption::Type::kMutations) continue;
+    for (const auto& [name, mutation] : spec.scheduler.options.Find(option.name)->object())
       if (spec.space.skeleton.Find(name) == nullptr)
-        return SpecError("scheduler/" + spec.scheduler.name + "/" + option + "/" + name,
+        return SpecError("scheduler/" + spec.scheduler.name + "/" + option.name + "/" + name,
                          "the space has no parameter '" + EscapeControl(name) + "'",
                          DidYouMean(name, known));
   }
   return absl::OkStatus();
 }
-
-// Schedulers that change configurations: a trial's results are not those of what was proposed.
-bool ChangesParams(std::string_view scheduler) { return scheduler == "pbt" || scheduler == "pb2"; }
 
 absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   RT_ASSIGN_OR_RETURN(spec.search, ParseAlgorithm(AlgorithmKind::kSearch, json.Find("search")));
@@ -129,7 +124,9 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
     if (FindTable(kind, one->name)->needs_metric && spec.metric.empty())
       return SpecError(KeyOf(kind), one->name + " compares trials by a metric",
                        "add metric: NAME and mode: max or min");
-  if (ChangesParams(spec.scheduler.name) && spec.search.name != "basic")
+  const bool changes_params =
+      FindTable(AlgorithmKind::kScheduler, spec.scheduler.name)->changes_params;
+  if (changes_params && spec.search.name != "basic")
     return SpecError("scheduler",
                      spec.scheduler.name +
                          " changes the configurations of its trials itself, so that "

@@ -28,6 +28,29 @@ std::vector<double> Crowding(const std::vector<Values>& points, const std::vecto
   return space;
 }
 
+// By the first objective, then the next, so that only what comes before a point can dominate it.
+void SortByValues(const std::vector<Values>& points, std::vector<size_t>& order) {
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    for (size_t k = 0; k < points[a].size(); ++k) {
+      const double left = Ordered(points[a][k]), right = Ordered(points[b][k]);
+      if (left != right) return left < right;
+    }
+    return a < b;
+  });
+}
+
+// Removes from these sorted points the ones that no other one of them dominates, and returns them.
+std::vector<size_t> TakeFront(const std::vector<Values>& points, std::vector<size_t>& sorted) {
+  std::vector<size_t> front, rest;
+  for (const size_t i : sorted) {
+    const auto dominates = [&](size_t known) { return Dominates(points[known], points[i]); };
+    const bool is_behind = std::any_of(front.begin(), front.end(), dominates);
+    (is_behind ? rest : front).push_back(i);
+  }
+  sorted = std::move(rest);
+  return front;
+}
+
 double BoxVolume(const Values& point, const Values& reference) {
   double volume = 1;
   for (size_t k = 0; k < point.size(); ++k) volume *= reference[k] - point[k];
@@ -82,21 +105,10 @@ bool Dominates(const Values& a, const Values& b) {
 }
 
 std::vector<size_t> FrontOf(const std::vector<Values>& points) {
-  // In the order of the first objective only what comes before can dominate.
-  std::vector<size_t> order(points.size()), front;
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto is_before = [&](size_t a, size_t b) {
-    for (size_t k = 0; k < points[a].size(); ++k) {
-      const double left = Ordered(points[a][k]), right = Ordered(points[b][k]);
-      if (left != right) return left < right;
-    }
-    return a < b;
-  };
-  std::sort(order.begin(), order.end(), is_before);
-  for (const size_t i : order) {
-    const auto dominates = [&](size_t known) { return Dominates(points[known], points[i]); };
-    if (std::none_of(front.begin(), front.end(), dominates)) front.push_back(i);
-  }
+  std::vector<size_t> all(points.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  SortByValues(points, all);
+  std::vector<size_t> front = TakeFront(points, all);
   std::sort(front.begin(), front.end());
   return front;
 }
@@ -105,16 +117,11 @@ std::vector<double> PlacesOf(const std::vector<Values>& points, size_t together,
   std::vector<double> places(points.size(), 0);
   std::vector<size_t> left(points.size());
   for (size_t i = 0; i < left.size(); ++i) left[i] = i;
+  SortByValues(points, left);
   double place = 0;
   for (size_t done = 0; !left.empty() && done < ranked;) {
-    std::vector<Values> remaining;
-    for (const size_t i : left) remaining.push_back(points[i]);
-    std::vector<size_t> front = FrontOf(remaining);
-    std::vector<bool> is_taken(left.size(), false);
-    for (size_t& i : front) {
-      is_taken[i] = true;
-      i = left[i];
-    }
+    std::vector<size_t> front = TakeFront(points, left);
+    std::sort(front.begin(), front.end());
     if (front.size() > together) {
       const std::vector<double> space = Crowding(points, front);
       std::vector<std::pair<double, size_t>> order;
@@ -128,10 +135,6 @@ std::vector<double> PlacesOf(const std::vector<Values>& points, size_t together,
     }
     ++place;
     done += front.size();
-    std::vector<size_t> rest;
-    for (size_t i = 0; i < left.size(); ++i)
-      if (!is_taken[i]) rest.push_back(left[i]);
-    left = std::move(rest);
   }
   for (const size_t i : left) places[i] = place;
   return places;

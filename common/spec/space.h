@@ -98,6 +98,8 @@ absl::StatusOr<Space> ParseSpace(const Json& json, std::string_view path);
 // already. False: there is no place for it.
 bool Locate(const Space& space, const std::vector<PathStep>& path,
             const std::vector<Condition>& conditions, std::vector<size_t>& at);
+// Whether it holds where its variable has this value, at this place of a choice or a grid.
+bool Holds(const Condition& condition, const Json& value, size_t place);
 // Whether all of them hold. `drawn` has an entry for each variable that they name.
 bool Hold(const std::vector<Condition>& conditions, const std::vector<Drawn>& drawn);
 // The configuration: variables in place, and without what does not exist. `drawn` has an entry for

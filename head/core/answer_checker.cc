@@ -39,6 +39,10 @@ absl::Status AnswerChecker::See(const Record& record) {
     NoteAnswer(*answered);
   }
   for (ExperimentId id : world_.index.open_models) NoteQuestions(id);
+  const auto is_over = [&](const auto& one) {
+    return !world_.index.open_models.contains(one.first);
+  };
+  std::erase_if(questions_, is_over);
   return verdict;
 }
 
@@ -97,10 +101,14 @@ event::Answered AnswerChecker::OfExplorer(const event::Answered& answer) const {
 
 void AnswerChecker::NoteQuestions(ExperimentId id) {
   if (!world_.index.experiments.at(id).chosen.explores) return;
-  std::map<uint32_t, ExploreQuestion>& questions = questions_[id][world_.state.seq];
-  for (const Trial& trial : world_.state.experiments.at(id).trials)
-    if (std::optional<ExploreQuestion> question = QuestionOf(world_, trial.id))
-      questions.emplace(trial.id.number, *std::move(question));
+  std::vector<uint32_t> all;
+  for (const Trial& trial : world_.state.experiments.at(id).trials) all.push_back(trial.id.number);
+  std::map<uint32_t, ExploreQuestion> questions;
+  for (ExploreQuestion& question : QuestionsOf(world_, id, all))
+    questions.emplace(question.trial, std::move(question));
+  auto& known = questions_[id];
+  const bool is_news = known.empty() || known.rbegin()->second != questions;
+  if (is_news) known.emplace(world_.state.seq, std::move(questions));
 }
 
 event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {
@@ -147,17 +155,21 @@ event::Answered AnswerChecker::OfModel(const event::Answered& answer) const {
 void AnswerChecker::NoteResults(ExperimentId id) {
   if (!world_.index.experiments.at(id).chosen.has_model) return;
   results_[id][world_.state.seq] =
-      ResultsOf(world_.state.experiments.at(id), world_.index.experiments.at(id).spec);
+      ResultsOf(world_.state.experiments.at(id), world_.index.experiments.at(id));
 }
 
 // No later answer has read less than this one.
 void AnswerChecker::NoteAnswer(const event::Answered& answer) {
-  if (answer.created.empty()) return;
-  if (const auto known = results_.find(answer.experiment); known != results_.end()) {
+  const auto forget = [&](auto& all) {
+    const auto known = all.find(answer.experiment);
+    if (known == all.end()) return;
     const auto later = known->second.upper_bound(answer.observed_through);
     if (later != known->second.begin())
       known->second.erase(known->second.begin(), std::prev(later));
-  }
+  };
+  if (!answer.cloned.empty()) forget(questions_);
+  if (answer.created.empty()) return;
+  forget(results_);
   NoteResults(answer.experiment);
 }
 

@@ -23,6 +23,11 @@ class AnswerChecker {
   // Applies the record. DataLoss names the first record whose answer is another one.
   absl::Status See(const Record& record);
   uint64_t answers() const { return answers_; }  // That were computed again.
+  // Of an experiment: how many different lists of questions to the compute lane are remembered.
+  size_t QuestionsKept(ExperimentId id) const {
+    const auto kept = questions_.find(id);
+    return kept == questions_.end() ? 0 : kept->second.size();
+  }
 
  private:
   absl::Status CheckRung(const event::RungRecorded& rung);
@@ -38,7 +43,7 @@ class AnswerChecker {
 
   World world_;
   std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
-  // By record: what the compute lane might have been asked there about clones.
+  // By record: what the compute lane might have been asked about clones from there on.
   std::map<ExperimentId, std::map<uint64_t, std::map<uint32_t, ExploreQuestion>>> questions_;
   std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
   std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.

@@ -343,7 +343,9 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
   if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
     return answer;
   SearchReview review = ReviewFor(world, id);
-  if (index.chosen.clones && (recorded || !review.paused.empty())) {
+  const bool compares_all = index.chosen.clones && !review.paused.empty() &&
+                            index.chosen.scheduler->compares_population(index.spec);
+  if (index.chosen.clones && (recorded || compares_all)) {
     review.recorded = recorded;
     review.population = PopulationOf(experiment);
   }

@@ -305,6 +305,7 @@ struct Applier {
     UncountEnd(index, trial.end);
     index.pending.insert(e.trial.number);
     trial.end = TrialEnd::kNone;
+    NoteOutcome(index, trial);
     trial.stop_cause = StopCause::kNone;
     trial.pause_cause = PauseCause::kNone;
     trial.stop_reason.clear();
@@ -356,7 +357,7 @@ struct Applier {
     ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
     index.pending.erase(e.trial.number);
     NotePaused(index, trial);
-    CountEnd(index, e.end);
+    NoteEnd(index, trial);
     RemoveReady(world, Owner::Of(e.trial));
     ReleaseThrottled(world, e.trial.experiment);
   }

@@ -89,23 +89,29 @@ bool MayExplore(const Experiment& experiment, const Trial& trial) {
 
 }  // namespace
 
-std::optional<ExploreQuestion> QuestionOf(const World& world, TrialId id) {
-  const Experiment& experiment = world.state.experiments.at(id.experiment);
-  const Trial& trial = experiment.trials.at(id.number);
-  const bool is_ending = experiment.finishing || experiment.stop_cause != StopCause::kNone;
-  if (is_ending || !MayExplore(experiment, trial)) return std::nullopt;
-  const std::optional<uint32_t> parent = ParentOf(world, id);
-  if (!parent) return std::nullopt;
-  ExploreQuestion question{
-      .trial = id.number,
-      .from = *parent,
-      .comparisons = trial.milestones.size(),
-      .base = experiment.trials.at(*parent).params,
-      .time = *trial.milestones.rbegin(),
-      .samples = SamplesOf(experiment, world.index.experiments.at(id.experiment).spec.mode)};
-  for (const Trial& other : experiment.trials)
-    if (other.id != id && IsOpen(other)) question.pending.push_back(other.params);
-  return question;
+std::vector<ExploreQuestion> QuestionsOf(const World& world, ExperimentId id,
+                                         const std::vector<uint32_t>& trials) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  std::vector<ExploreQuestion> questions;
+  if (experiment.finishing || experiment.stop_cause != StopCause::kNone) return questions;
+  std::optional<std::vector<ExploreSample>> samples;  // The same for all of them.
+  for (uint32_t number : trials) {
+    const Trial& trial = experiment.trials.at(number);
+    if (!MayExplore(experiment, trial)) continue;
+    const std::optional<uint32_t> parent = ParentOf(world, trial.id);
+    if (!parent) continue;
+    if (!samples) samples = SamplesOf(experiment, world.index.experiments.at(id).spec.mode);
+    ExploreQuestion& question =
+        questions.emplace_back(ExploreQuestion{.trial = number,
+                                               .from = *parent,
+                                               .comparisons = trial.milestones.size(),
+                                               .base = experiment.trials.at(*parent).params,
+                                               .time = *trial.milestones.rbegin(),
+                                               .samples = *samples});
+    for (const Trial& other : experiment.trials)
+      if (other.id != trial.id && IsOpen(other)) question.pending.push_back(other.params);
+  }
+  return questions;
 }
 
 event::Answered ClonesOfLane(const World& world, const input::LaneAnswered& answered) {

@@ -239,8 +239,23 @@ void NotePaused(ExperimentIndex& index, const Trial& trial) {
   else index.paused.erase(trial.id.number);
 }
 
-void CountEnd(ExperimentIndex& index, TrialEnd end) {
-  switch (end) {
+void NoteOutcome(ExperimentIndex& index, const Trial& trial) {
+  index.outcomes.erase(trial.id.number);
+  const std::vector<std::string> keys = index.spec.OutcomeKeys();
+  if (trial.end == TrialEnd::kNone || keys.empty()) return;
+  const absl::StatusOr<Json> metrics = Json::Parse(trial.last.metrics);
+  const Json empty = Json::MakeObject();
+  const RowView row{metrics.ok() ? *metrics : empty, trial.last.iteration, trial.last.time_total_s};
+  std::vector<double> outcome;
+  for (const std::string& key : keys)
+    if (const std::optional<double> value = RowValue(row, key)) outcome.push_back(*value);
+  if (outcome.size() < keys.size()) outcome.clear();
+  index.outcomes.emplace(trial.id.number, std::move(outcome));
+}
+
+void NoteEnd(ExperimentIndex& index, const Trial& trial) {
+  NoteOutcome(index, trial);
+  switch (trial.end) {
     case TrialEnd::kCompleted:
       ++index.completed;
       return;
@@ -332,7 +347,7 @@ void ReindexExperiment(World& world, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials)
     if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
   for (const Trial& trial : experiment.trials) {
-    CountEnd(index, trial.end);
+    NoteEnd(index, trial);
     TakeOwn(index, trial);
     for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
     const bool live = trial.runs.live() != nullptr;

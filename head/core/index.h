@@ -44,6 +44,9 @@ void UncountEnd(ExperimentIndex& index, TrialEnd end);
 void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec);
 // Brings `paused` up to date after its trial was paused, resumed, stopped or ended.
 void NotePaused(ExperimentIndex& index, const Trial& trial);
-void CountEnd(ExperimentIndex& index, TrialEnd end);
+// Brings `outcomes` up to date after its trial ended or was retried.
+void NoteOutcome(ExperimentIndex& index, const Trial& trial);
+// Counts its end as well.
+void NoteEnd(ExperimentIndex& index, const Trial& trial);
 
 }  // namespace rt

@@ -222,6 +222,7 @@ void CheckInvariants(const Core& core) {
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.finishing);
+      if (!over) RT_CHECK(!index.outcomes.contains(trial.id.number));
       const bool waits = world.index.ready_order.contains(Owner::Of(trial.id));
       const bool throttled = index.throttled.contains(trial.id.number);
       RT_CHECK(!(waits && throttled) && (waits || throttled) == WantsNodes(experiment, trial));

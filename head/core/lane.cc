@@ -12,25 +12,13 @@
 namespace rt {
 namespace {
 
-// The values of these keys in the trial's newest row; empty: it lacks one.
-std::vector<double> OutcomeOf(const Trial& trial, const std::vector<std::string>& keys) {
-  const absl::StatusOr<Json> metrics = Json::Parse(trial.last.metrics);
-  const Json empty = Json::MakeObject();
-  const RowView row{metrics.ok() ? *metrics : empty, trial.last.iteration, trial.last.time_total_s};
-  std::vector<double> outcome;
-  for (const std::string& key : keys) {
-    const std::optional<double> value = RowValue(row, key);
-    if (!value.has_value()) return {};
-    outcome.push_back(*value);
-  }
-  return outcome;
-}
-
-TrialResult ResultOf(const Trial& trial, const std::vector<std::string>& keys) {
+TrialResult ResultOf(const Trial& trial, const ExperimentIndex& index, bool reads_outcomes) {
   using Kind = TrialResult::Kind;
   if (trial.end == TrialEnd::kNone) return {Kind::kOpen};  // Its rows are not read.
-  const std::vector<double> outcome = keys.empty() ? std::vector<double>() : OutcomeOf(trial, keys);
-  const bool has_value = keys.empty() ? trial.has_best : !outcome.empty();
+  static const std::vector<double> none;
+  const auto known = index.outcomes.find(trial.id.number);
+  const std::vector<double>& outcome = known == index.outcomes.end() ? none : known->second;
+  const bool has_value = reads_outcomes ? !outcome.empty() : trial.has_best;
   const auto ended = [&](Kind kind) {
     TrialResult result{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
     if (kind == Kind::kValue) result.outcome = outcome;
@@ -97,11 +85,12 @@ input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
   return answered;
 }
 
-std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentSpec& spec) {
-  const std::vector<std::string> keys = spec.OutcomeKeys();
+std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentIndex& index) {
+  const bool reads_outcomes = !index.spec.OutcomeKeys().empty();
   std::vector<TrialResult> results;
   results.reserve(experiment.trials.size());
-  for (const Trial& trial : experiment.trials) results.push_back(ResultOf(trial, keys));
+  for (const Trial& trial : experiment.trials)
+    results.push_back(ResultOf(trial, index, reads_outcomes));
   return results;
 }
 
@@ -160,14 +149,19 @@ std::vector<ExploreQuestion> LaneDesk::NewQuestions(const World& world, Experime
                                                     Place& place) {
   std::vector<ExploreQuestion> questions;
   if (!world.index.experiments.at(id).chosen.explores) return questions;
-  for (const Trial& trial : world.state.experiments.at(id).trials) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  size_t recorded = 0;  // Mostly as often as at the last look.
+  for (const Rung& rung : experiment.rungs) recorded += rung.entries.size();
+  if (recorded == place.recorded) return questions;
+  place.recorded = recorded;
+  std::vector<uint32_t> compared;
+  for (const Trial& trial : experiment.trials) {
     size_t& asked = place.asked[trial.id.number];
     if (trial.milestones.size() == asked) continue;
     asked = trial.milestones.size();
-    if (std::optional<ExploreQuestion> question = QuestionOf(world, trial.id))
-      questions.push_back(*std::move(question));
+    compared.push_back(trial.id.number);
   }
-  return questions;
+  return QuestionsOf(world, id, compared);
 }
 
 std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
@@ -198,7 +192,7 @@ std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
                 .observed_through = core.world.state.seq,
                 .from = static_cast<uint32_t>(experiment.trials.size()),
                 .count = static_cast<uint32_t>(wanted),
-                .results = ResultsOf(experiment, core.world.index.experiments.at(id).spec),
+                .results = ResultsOf(experiment, core.world.index.experiments.at(id)),
                 .params_from = place.known,
                 .seed = experiment.seed};
     for (uint32_t number = place.known; number < job.from; ++number)

@@ -53,13 +53,14 @@ class LaneModel {
 };
 
 // What the records say of the experiment's trials, by number.
-std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentSpec& spec);
+std::vector<TrialResult> ResultsOf(const Experiment& experiment, const ExperimentIndex& index);
 // How many configurations its model is to propose now: for all free capacity, and one trial ahead.
 // More would be proposed without the results of what runs.
 size_t WantedOfModel(const Core& core, ExperimentId id, Millis now);
-// Which configuration a trial gets that is to be cloned; nullopt: it is not, or was since its
-// newest milestone.
-std::optional<ExploreQuestion> QuestionOf(const World& world, TrialId id);
+// Which configurations those of these trials get that are to be cloned; none for one that is not,
+// or was since its newest milestone.
+std::vector<ExploreQuestion> QuestionsOf(const World& world, ExperimentId id,
+                                         const std::vector<uint32_t>& trials);
 // What the lane's answer becomes.
 event::Answered ClonesOfLane(const World& world, const input::LaneAnswered& answered);
 event::Answered AnswerOfLane(const World& world, const input::LaneAnswered& answered);
@@ -83,6 +84,7 @@ class LaneDesk {
     uint32_t known = 0;     // and the configurations of its trials below this.
     bool is_under_way = false;
     Millis waited = 0;
+    size_t recorded = 0;                     // In all rungs together, when they were looked at.
     std::map<uint32_t, size_t> asked;        // By trial: comparisons that were looked at.
     uint64_t asked_through = 0;              // The record up to which `questions` were read.
     std::vector<ExploreQuestion> questions;  // Of the job that is under way.

@@ -229,6 +229,9 @@ struct ExperimentIndex {
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
   double best_value = 0;                    // Of best_trial, when it was last looked at.
   uint64_t driver_record_seq = 0;  // The newest record that a driver wants to read, or a later one.
+  // Of trials that are over, where the search reads several values of a row: those of
+  // spec.OutcomeKeys() in the newest one; empty: it lacks one.
+  std::map<uint32_t, std::vector<double>> outcomes;
 };
 struct JobIndex {
   JobSpec spec;

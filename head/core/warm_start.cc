@@ -23,8 +23,9 @@ std::vector<std::string> MetricsOf(const ExperimentSpec& spec) {
   return keys.empty() ? std::vector<std::string>{spec.metric} : keys;
 }
 
-std::vector<KnownResult> KnownResultsOf(const Experiment& experiment, const ExperimentSpec& old) {
-  const std::vector<TrialResult> results = ResultsOf(experiment, old);
+std::vector<KnownResult> KnownResultsOf(const Experiment& experiment,
+                                        const ExperimentIndex& index) {
+  const std::vector<TrialResult> results = ResultsOf(experiment, index);
   std::vector<KnownResult> known;
   for (size_t i = 0; i < results.size(); ++i) {
     const TrialResult& result = results[i];
@@ -35,21 +36,21 @@ std::vector<KnownResult> KnownResultsOf(const Experiment& experiment, const Expe
       value = Json::MakeArray();
       for (const double each : result.outcome) value.Append(each);
     }
-    const double order = old.mode == Mode::kMax ? -first : first;
+    const double order = index.spec.mode == Mode::kMax ? -first : first;
     known.push_back({&experiment.trials[i], std::move(value), order});
   }
   return known;
 }
 
 // The best half of what may be kept, and the newest of the others; in their order.
-void KeepSome(std::vector<KnownResult>& known) {
-  if (known.size() <= limits::kWarmResultsMax) return;
+void KeepSome(std::vector<KnownResult>& known, size_t most) {
+  if (known.size() <= most) return;
   std::vector<double> orders;
   for (const KnownResult& each : known) orders.push_back(each.order);
-  const auto last = orders.begin() + limits::kWarmResultsMax / 2 - 1;
+  const auto last = orders.begin() + static_cast<std::ptrdiff_t>((most + 1) / 2) - 1;
   std::nth_element(orders.begin(), last, orders.end());
   const double least = *last;
-  size_t best = limits::kWarmResultsMax / 2, newest = limits::kWarmResultsMax - best;
+  size_t best = (most + 1) / 2, newest = most - best;
   std::vector<KnownResult> kept;
   for (size_t i = known.size(); i-- > 0;) {
     size_t& left = known[i].order <= least && best > 0 ? best : newest;
@@ -59,6 +60,14 @@ void KeepSome(std::vector<KnownResult>& known) {
   }
   std::reverse(kept.begin(), kept.end());
   known = std::move(kept);
+}
+
+// As much as a client may write into a spec itself.
+bool IsTooLarge(const std::vector<KnownResult>& known) {
+  constexpr size_t kBesides = 64;  // The value, and the keys.
+  size_t bytes = 0;
+  for (const KnownResult& each : known) bytes += each.trial->params.size() + kBesides;
+  return bytes > limits::kSpecBytesMax;
 }
 
 }  // namespace
@@ -74,16 +83,18 @@ absl::Status AddWarmStart(const World& world, ExperimentSpec& spec) {
     if (found == world.state.experiments.end())
       return SpecError(path, "there is no experiment " + std::to_string(id.value),
                        "rt exp list shows those that there are");
-    const ExperimentSpec& old = world.index.experiments.at(id).spec;
+    const ExperimentIndex& index = world.index.experiments.at(id);
+    const ExperimentSpec& old = index.spec;
     if (MetricsOf(old) != MetricsOf(spec) || old.mode != spec.mode)
       return SpecError(path,
                        "experiment " + std::to_string(id.value) + " improves " +
                            Join(MetricsOf(old), ", ") + ", and this one " +
                            Join(MetricsOf(spec), ", "),
                        "metric and mode must be the same");
-    for (KnownResult& each : KnownResultsOf(found->second, old)) known.push_back(std::move(each));
+    for (KnownResult& each : KnownResultsOf(found->second, index)) known.push_back(std::move(each));
   }
-  KeepSome(known);
+  KeepSome(known, limits::kWarmResultsMax);
+  while (known.size() > 1 && IsTooLarge(known)) KeepSome(known, known.size() / 2);
   Json evaluated = *spec.search.options.Find(kEvaluatedOption);
   for (KnownResult& each : known) {
     const absl::StatusOr<Json> config = Json::Parse(each.trial->params);

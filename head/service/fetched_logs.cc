@@ -57,6 +57,7 @@ absl::Status FetchedLogs::Keep(const Fence& fence,
   if (!written.ok()) {
     std::lock_guard lock(mutex_);
     refused_.insert(fence);
+    if (refused_.size() > limits::kFetchedLogsMax) refused_.erase(refused_.begin());
   }
   return written;
 }

@@ -42,7 +42,8 @@ class FetchedLogs {
   mutable std::mutex mutex_;
   std::deque<std::pair<std::string, Bytes>> kept_;  // Directories, the oldest first.
   Bytes bytes_ = 0;
-  std::set<Fence> refused_;  // By the disk, since this head began.
+  // By the disk, since this head began; the first ones are forgotten, and may be asked for again.
+  std::set<Fence> refused_;
 };
 
 }  // namespace rt

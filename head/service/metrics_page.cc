@@ -104,7 +104,7 @@ void AddNodes(Page& page, const Core& core) {
 }
 
 // Of each gpu of the nodes that are connected, as their last Sync told.
-void AddGpus(Page& page, const Core& core) {
+void AddGpus(Page& page, const GpuMetrics& gpus) {
   struct Family {
     const char *name, *type, *help;
     int64_t GpuSample::*value;
@@ -139,21 +139,19 @@ void AddGpus(Page& page, const Core& core) {
        &GpuSample::pcie_replays, 1}};
   for (const Family& family : families) {
     page.Family(family.name, family.type, family.help);
-    for (const auto& [id, soft] : core.soft.nodes) {
-      if (!soft.connected) continue;
-      for (const GpuSample& sample : soft.gpu_samples) {
+    for (const GpuMetrics::OfNode& one : gpus.nodes) {
+      for (const GpuSample& sample : one.samples) {
         const auto value = static_cast<double>(sample.*family.value);
         if (value < 0) continue;
-        page.Sample({{"node", core.world.state.nodes.at(id).name}, {"gpu", sample.uuid}},
+        page.Sample({{"node", one.node}, {"gpu", sample.uuid}},
                     family.each == 1 ? value : value * family.each);
       }
     }
   }
   page.Family("rt_gpu_fault", "gauge", "1 while the gpu takes no work.");
-  for (const auto& [id, node] : core.world.state.nodes)
-    for (const GpuInfo& gpu : node.inventory.gpus)
-      if (!node.gone)
-        page.Sample({{"node", node.name}, {"gpu", gpu.uuid}}, gpu.fault.empty() ? 0 : 1);
+  for (const GpuMetrics::OfNode& one : gpus.nodes)
+    for (const auto& [uuid, has_fault] : one.faults)
+      page.Sample({{"node", one.node}, {"gpu", uuid}}, has_fault ? 1 : 0);
 }
 
 // The open ones, and how many there are of the others.
@@ -223,10 +221,30 @@ std::string MetricsPage(const Core& core, const HeadFacts& facts) {
   Page page;
   AddHead(page, core, facts);
   AddNodes(page, core);
-  AddGpus(page, core);
   AddExperiments(page, core);
   AddWork(page, core);
   AddStore(page, facts.store);
+  return page.Take();
+}
+
+GpuMetrics GpuMetrics::Of(const Core& core) {
+  GpuMetrics gpus;
+  for (const auto& [id, node] : core.world.state.nodes) {
+    if (node.gone) continue;
+    OfNode one{.node = node.name, .samples = {}, .faults = {}};
+    for (const GpuInfo& gpu : node.inventory.gpus)
+      one.faults.emplace_back(gpu.uuid, !gpu.fault.empty());
+    const auto soft = core.soft.nodes.find(id);
+    if (soft != core.soft.nodes.end() && soft->second.connected)
+      one.samples = soft->second.gpu_samples;
+    if (!one.samples.empty() || !one.faults.empty()) gpus.nodes.push_back(std::move(one));
+  }
+  return gpus;
+}
+
+std::string GpuMetrics::Text() const {
+  Page page;
+  AddGpus(page, *this);
   return page.Take();
 }
 

@@ -157,16 +157,22 @@ class Server final : public MetricsServer {
     SSL_shutdown(tls.get());
   }
   std::string Page() {
-    auto page = std::make_shared<std::string>();
+    struct Seen {
+      std::string page;
+      GpuMetrics gpus;
+    };
+    auto seen = std::make_shared<Seen>();
     auto read = std::make_shared<std::promise<void>>();
     std::future<void> done = read->get_future();
     loop_.Query(
-        [this, page](const Core& core) { *page = MetricsPage(core, settings_.FactsNow(loop_)); },
+        [this, seen](const Core& core) {
+          *seen = {MetricsPage(core, settings_.FactsNow(loop_)), GpuMetrics::Of(core)};
+        },
         [read](const absl::Status&) { read->set_value(); });
     done.wait();
     std::map<std::string, PortCounters> ports = ports_();
     ports["metrics"] = listener_->counters();
-    return *page + PortMetrics(ports);
+    return seen->page + seen->gpus.Text() + PortMetrics(ports);
   }
 
   HeadLoop& loop_;

@@ -31,9 +31,11 @@ bool IsReported(const Experiment& experiment, const std::string& key) {
   return IsCounter(key) || std::binary_search(known.begin(), known.end(), key);
 }
 
-std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spec) {
-  if (spec.scheduler.name == "pb2")
-    return "scheduler: pb2 had no answer for " + std::to_string(experiment.fallback_trials) +
+std::string FallbackText(const Experiment& experiment, const ExperimentIndex& index) {
+  const ExperimentSpec& spec = index.spec;
+  if (index.chosen.explores)
+    return "scheduler: " + spec.scheduler.name + " had no answer for " +
+           std::to_string(experiment.fallback_trials) +
            " clones, whose configurations were drawn; the last time: " + experiment.fallback_reason;
   return "search: " + spec.search.name + " had no answer for " +
          std::to_string(experiment.fallback_trials) + " of " +
@@ -73,7 +75,7 @@ std::string SilenceText(const ExperimentSpec& spec) {
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment) {
   const ExperimentIndex& index = world.index.experiments.at(experiment.id);
   std::vector<std::string> warnings = index.warnings;
-  if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index.spec));
+  if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index));
   if (experiment.unsaved_pauses > 0) warnings.push_back(UnsavedText(experiment, index.spec));
   if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.

@@ -5,8 +5,9 @@
 // HEALTH is ok, lost, reset, or hang: no call about its memory returns until the file says
 // otherwise.
 // Keys: util, mem_util, used (bytes), temp, power and limit (mW), sm, memclock (MHz), throttle,
-// ecc, dbe, remapped, remap_failed, retired, links (NVLinks that are up), island (of one number:
-// below one PCIe switch), gen, lanes, replays, pid and pid2 with pid_mem (who holds memory), xid
+// ecc, dbe, remapped, remap_failed, retired, links (NVLinks that are up), peer (they end at the gpu
+// of this number), switch (at this NVSwitch), island (of one number: below one PCIe switch), gen,
+// lanes, replays, pid and pid2 with pid_mem (who holds memory), xid
 // (an event whenever N differs from the last reading of this process; 0: a double bit error).
 // The numbers of codes and the order of arguments are those of nvml.h.
 #include <chrono>
@@ -228,6 +229,14 @@ struct FakePci {
 int nvmlDeviceGetPciInfo_v3(void* device, FakePci* pci) {
   *pci = {};
   pci->bus = 0x10 + static_cast<unsigned>((reinterpret_cast<uintptr_t>(device) - 1) / 100);
+  return kSuccess;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned, FakePci* pci) {
+  *pci = {};
+  unsigned number = 0;
+  if (Tell(device, "peer", &number) == kSuccess) pci->bus = 0x10 + number;
+  else if (Tell(device, "switch", &number) == kSuccess) pci->bus = 0xf0 + number;
+  else return kNotSupported;
   return kSuccess;
 }
 struct FakeProcess {

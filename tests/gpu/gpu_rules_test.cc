@@ -30,7 +30,7 @@ GpuSample SampleAt(const std::string& uuid, int64_t busy, Bytes used) {
 }
 
 GpuHolder Holder(uint32_t trial, const std::vector<std::string>& uuids, int64_t units) {
-  return {.fence = FenceOf(trial), .uuids = uuids, .units = units, .token = "secret", .cgroup = ""};
+  return {.fence = FenceOf(trial), .uuids = uuids, .units = units, .token = "secret"};
 }
 
 GpuProcess Process(uint64_t pid) {
@@ -70,6 +70,20 @@ TEST_CASE("xid: a number that nobody knows is logged, and nothing follows") {
   CHECK(DescribeXid(79) == "Xid 79: the gpu has fallen off the bus");
 }
 
+TEST_CASE("xid: one that comes again and again is news each time, but not twice at once") {
+  XidFilter filter;
+  CHECK(filter.IsNews("GPU-a", 31, 1'000));
+  CHECK(!filter.IsNews("GPU-a", 31, 1'500));  // From the kernel's log.
+  CHECK(filter.IsNews("GPU-b", 31, 1'500));
+  CHECK(filter.IsNews("GPU-a", 32, 1'500));
+  CHECK(!filter.IsNews("GPU-a", 31, 2'900));
+  CHECK(filter.IsNews("GPU-a", 31, 3'100));  // A repetition did not make it last longer.
+  CHECK(!filter.IsNews("GPU-a", 31, 3'200));
+  filter.Forget("GPU-a");
+  CHECK(filter.IsNews("GPU-a", 31, 3'300));
+  CHECK(!filter.IsNews("GPU-b", 31, 3'300));
+}
+
 TEST_CASE("kernel log: only what is added later counts, and a line may come in pieces") {
   TempDir dir{"kmsg"};
   const std::string path = dir.File("kmsg");
@@ -94,14 +108,15 @@ TEST_CASE(
   CHECK(quarantine.Add("GPU-a", "Xid 119", true, 900));  // The clock went back.
   const uint64_t number = quarantine.Find("GPU-a")->number;
   CHECK(number == 1'001);
-  CHECK(quarantine.WhyDrain() == "gpu GPU-a: Xid 119");
+  CHECK(quarantine.WhyDrain({"GPU-b", "GPU-a"}) == "gpu GPU-a: Xid 119");
+  CHECK(quarantine.WhyDrain({"GPU-b"}).empty());  // Of a gpu that was taken out.
   Quarantine next = Quarantine::Parse(quarantine.Text());
   CHECK(next.all() == quarantine.all());
   CHECK(!next.Clear("GPU-a", number - 1));
   CHECK(next.Clear("GPU-a", number));
-  CHECK(next.empty());
-  CHECK(Quarantine::Parse("[{\"uuid\":1}, 3]").empty());
-  CHECK(Quarantine::Parse("{").empty());
+  CHECK(next.all().empty());
+  CHECK(Quarantine::Parse("[{\"uuid\":1}, 3]").all().empty());
+  CHECK(Quarantine::Parse("{").all().empty());
 }
 
 TEST_CASE(
@@ -155,8 +170,10 @@ TEST_CASE("give back: what was there before does not count, memory beyond the id
   CHECK(!is_free({.used = 500 << 20, .processes = {Process(1), Process(7)}}, {}, false));
   CHECK(!is_free({.used = 500 << 20, .processes = {Process(7)}}, {7}, true));
   CHECK(is_free({.used = 900 << 20, .processes = {Process(8)}}, {7}, true));  // Another's share.
-  // A gpu that was never seen idle is judged by its processes alone.
-  CHECK(FindLeftover({.used = 900 << 20, .processes = {}}, std::nullopt, {}, false).is_free());
+  // A gpu that was never seen idle is judged by the attempt's processes alone.
+  const GpuHolders never{.used = 900 << 20, .processes = {Process(7), Process(8)}};
+  CHECK(FindLeftover(never, std::nullopt, {}, false).is_free());
+  CHECK(FindLeftover(never, std::nullopt, {7}, false).own.size() == 1);
   const Leftover left =
       FindLeftover({.used = 900 << 20, .processes = {Process(7)}}, idle, {7}, false);
   CHECK(DescribeLeftover(FenceOf(1), left).find("by pid 7 (python)") != std::string::npos);

@@ -51,6 +51,29 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("gpu: an island is gpus that are joined each with each, and not all that have links") {
+  Machine machine;
+  using Islands = std::vector<uint32_t>;
+  const auto islands = [&](const std::vector<std::string>& joined) {
+    std::string lines;
+    for (size_t i = 0; i < joined.size(); ++i)
+      lines += "GPU-" + std::to_string(i) + ",H,9,ok," + joined[i] + "\n";
+    machine.Has(lines);
+    Islands numbers;
+    for (const FoundGpu& gpu : Listed()) numbers.push_back(gpu.island);
+    return numbers;
+  };
+  // Bridges join pairs.
+  CHECK(islands({"links=4,peer=1", "links=4,peer=0", "links=4,peer=3", "links=4,peer=2"}) ==
+        Islands{0, 0, 2, 2});
+  CHECK(islands({"links=18,switch=1", "links=18,switch=1", "links=18,switch=2"}) ==
+        Islands{0, 0, 2});
+  CHECK(islands({"links=4,peer=1", "links=4,peer=2", "links=4,peer=1"}) == Islands{0, 0, 2});
+  // A driver that does not say where they end.
+  CHECK(islands({"links=18", "links=18", "links=0"}) == Islands{0, 0, 2});
+  CHECK(islands({"island=1", "island=2", "island=1"}) == Islands{0, 1, 0});
+}
+
 TEST_CASE("gpu: NVML tells uuid, name, memory and health, and slices instead of a sliced gpu") {
   Machine machine;
   machine.Has(

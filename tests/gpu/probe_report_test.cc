@@ -1,7 +1,10 @@
 // What rt-probe makes of what it measured.
 #include <catch2/catch.hpp>
+#include <future>
+#include <thread>
 
 #include "common/base/json.h"
+#include "worker/gpu/probe/deadline.h"
 #include "worker/gpu/probe/report.h"
 
 namespace rt::probe {
@@ -21,6 +24,20 @@ Report Healthy(int devices) {
 }
 
 }  // namespace
+
+TEST_CASE("probe: a deadline expires once, on a thread of its own, and not when it was met") {
+  std::promise<std::thread::id> expired;
+  {
+    const Deadline late(std::chrono::milliseconds(1),
+                        [&] { expired.set_value(std::this_thread::get_id()); });
+    CHECK(expired.get_future().get() != std::this_thread::get_id());
+  }
+  bool is_late = false;
+  {
+    const Deadline met(std::chrono::minutes(10), [&] { is_late = true; });
+  }
+  CHECK(!is_late);
+}
 
 TEST_CASE(
     "probe: the slow one of several is named, and one alone has nothing to be compared with") {

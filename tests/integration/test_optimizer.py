@@ -154,6 +154,9 @@ class OptimizerTest(unittest.TestCase):
             Optimizer({"x": tune.grid_search([1])}, algorithm="tpe")
         with self.assertRaisesRegex(ValueError, "unknown search algorithm 'tpee'"):
             Optimizer({"x": tune.uniform(0, 1)}, algorithm="tpee")
+        with self.assertRaisesRegex(ValueError, "'rat' is not in the search space; did you mean "
+                                                "'rate'"):
+            Optimizer({"rate": tune.uniform(0, 1)}, points_to_evaluate=[{"rat": 0.5}])
 
 
 if __name__ == "__main__":

@@ -168,8 +168,8 @@ class PopulationsTest(unittest.TestCase):
         # rung has three: the first two stay at rung 1, the next two at rung 3.
         self.assertEqual(found["promotion"], [[1, 1, 3, 3, 9, 9, 9, 9, 9], 1])
         # The ranks at both rungs agree, so that no higher rung is opened. At the end the best trial
-        # continues, which opens rung 9 for the two best of the seven at rung 3.
-        self.assertEqual(found["pasha"], [[1, 1, 3, 3, 3, 3, 3, 9, 9], 1])
+        # continues, alone.
+        self.assertEqual(found["pasha"], [[1, 1, 3, 3, 3, 3, 3, 3, 9], 1])
         # Two trials train to max_t at once; of the bracket of three, the best one does.
         self.assertEqual(found["hyperband"], [[3, 3, 1, 1, 3], 1])
         # The third is worse than the median of the first two as soon as the grace period is over.

@@ -22,6 +22,14 @@ DEADLINE_S = 100.0
 Rank = Callable[[int], Any]
 
 
+def await_until(holds: Callable[[], bool]) -> None:
+    """Returns once it holds; raises AssertionError at the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.002)
+
+
 class Ranks:
     """Processes that run together; their pids are known, and nobody else's are touched."""
 

@@ -31,6 +31,8 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
     if op == "experiment_get":
         warnings = world.get("warnings", [])
         return {"id": 1, "state": "RUNNING", "seed": world.get("seed"), "warnings": warnings}
+    if op == "driver_attach":
+        return {"session": 1, "answered_seq": 0, "created_seq": 1}
     if op == "experiment_stop":
         state["stopped"] = not world.get("stubborn")
     if op == "experiment_wait":

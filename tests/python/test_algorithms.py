@@ -69,6 +69,16 @@ def test_mistakes_name_what_is_known() -> None:
         tune.create_searcher("basic", points_to_evaluate=3)
 
 
+def test_a_search_by_name_takes_metric_and_mode() -> None:
+    search = tune.create_searcher("line", metric="loss", mode="min", steps=5)
+    assert (search.metric, search.mode) == ("loss", "min")  # type: ignore[attr-defined]
+    assert search.to_spec() == {"sweep": {"steps": 5}}
+    with pytest.raises(ValueError, match="mode"):
+        tune.create_searcher("line", metric="loss", mode="least")
+    with pytest.raises(ValueError, match="give it to the Tuner as param_space"):
+        tune.create_searcher("line", space={"x": 1})
+
+
 def test_a_limiter_passes_on_the_algorithm_that_it_limits() -> None:
     inner = tune.create_searcher("basic", points_to_evaluate=[{"x": 1}])
     limited = ConcurrencyLimiter(inner, 2)

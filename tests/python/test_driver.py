@@ -208,6 +208,19 @@ def test_values_come_back_as_themselves(world: World) -> None:
     assert tuner.fit().get_best_result("acc").config == {"f": len, "k": 1}
 
 
+def test_a_callback_that_fails_at_its_setup_ends_the_search(world: World) -> None:
+    class Fails(tune.Callback):
+        def setup(self, **info: Any) -> None:
+            raise LookupError("no such tracker")
+
+    world.set(trial(0, metrics={"acc": 1}), endless=True)
+    run_config = tune.RunConfig(verbose=0, callbacks=[Fails()])
+    with pytest.raises(LookupError, match="no such tracker"):
+        tune.Tuner(objective, run_config=run_config).fit()
+    (stop,) = world.asked("experiment_stop")
+    assert stop["reason"] == "LookupError in its driver"
+
+
 SCRIPT = """
 from rt import tune
 def objective(config):

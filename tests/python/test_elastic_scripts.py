@@ -11,7 +11,6 @@ import runpy
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 import rt.elastic as adaptdl  # noqa: E402
 import rt.elastic.torch as adl  # noqa: E402
-from elastic_ranks import Ranks, run_ranks  # noqa: E402
+from elastic_ranks import Ranks, await_until, run_ranks  # noqa: E402
 from rt.elastic.torch import _job, _trial  # noqa: E402
 from test_elastic_torch import SAMPLES, Points, Run  # noqa: E402
 
@@ -200,9 +199,7 @@ def test_all_ranks_save_when_only_one_is_asked(
         return training.train().result
 
     started = Ranks(2, run, tmp_path, ADAPTDL_CHECKPOINT_PATH=str(tmp_path / "saved"))
-    end = time.monotonic() + 60
-    while not mark.exists() and time.monotonic() < end:
-        time.sleep(0.002)
+    await_until(mark.exists)
     os.kill(started.pids[1], signal.SIGTERM)
     assert started.wait() == [143, 143], started.logs()
     assert len(list((tmp_path / "saved").glob("checkpoint-*"))) >= 1

@@ -86,8 +86,9 @@ std::optional<bool> Auditor::GateAt(const ExperimentBook& experiment, uint32_t b
   std::reverse(ladder.begin(), ladder.end());
   std::erase_if(ladder, [&](double at) { return at >= spec.max_t; });
   size_t open = 2;
-  for (size_t i = 0; i < ladder.size(); ++i)
-    if (!known.empty() && known.back().first >= ladder[i]) open = std::max(open, i + 1);
+  for (const auto& [at, members] : known)
+    for (size_t i = 0; i < ladder.size(); ++i)
+      if (at >= ladder[i] && members->size() >= 2) open = std::max(open, i + 1);
   const auto members_at = [&](size_t i) {
     const auto found = experiment.members.find({bracket, ladder[i]});
     return found == experiment.members.end() ? RungBook() : found->second;

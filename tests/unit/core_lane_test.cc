@@ -207,4 +207,17 @@ TEST_CASE("lane: a failed trial counts as bad, one whose machines were lost says
   CHECK(ResultsOf(lost, {})[0].kind == TrialResult::Kind::kUnknown);
 }
 
+TEST_CASE(
+    "lane: the check of answers keeps what the lane may have been asked once, not each time") {
+  Story story;
+  story.Create(
+      R"(,"space":{"x":{"uniform":[0,1]}},"metric":"m","mode":"max","num_samples":2,"scheduler":)"
+      R"({"pb2":{"perturbation_interval":100,"hyperparam_bounds":{"x":[0,1]}}})");
+  story.SyncTwice();
+  for (uint64_t seq = 1; seq <= 5; ++seq) story.Report(story.FenceOf(0), seq, R"({"m":1})");
+  CHECK(story.answers.QuestionsKept({1}) == 1);
+  for (uint32_t number : {0, 1}) story.Exit(story.FenceOf(number), 0, number == 0 ? 5 : 0);
+  CHECK(story.answers.QuestionsKept({1}) == 0);
+}
+
 }  // namespace rt

@@ -19,8 +19,11 @@ const Experiment& ExperimentOf(const Story& story, uint64_t id = 1) {
   return story.core.world.state.experiments.at(ExperimentId{id});
 }
 
+const ExperimentIndex& IndexOf(const Story& story, uint64_t id = 1) {
+  return story.core.world.index.experiments.at(ExperimentId{id});
+}
 const ExperimentSpec& SpecOfExperiment(const Story& story, uint64_t id = 1) {
-  return story.core.world.index.experiments.at(ExperimentId{id}).spec;
+  return IndexOf(story, id).spec;
 }
 
 Json ViewOf(const Story& story) {
@@ -40,9 +43,13 @@ TEST_CASE("outcomes: a trial counts with its newest row, and its best row keeps 
   story.Report(story.FenceOf(0), 3, RowOf(0.5, 6, 10));
   CHECK(story.TrialOf(0).best == 2);
   story.Exit(story.FenceOf(0), 0, 3);
-  const TrialResult result = ResultsOf(ExperimentOf(story), SpecOfExperiment(story))[0];
+  const TrialResult result = ResultsOf(ExperimentOf(story), IndexOf(story))[0];
   CHECK(result.kind == TrialResult::Kind::kValue);
   CHECK(result.outcome == std::vector<double>{0.5, 6, 10});
+  World restarted = story.core.world;
+  Reindex(restarted);
+  CHECK(ResultsOf(ExperimentOf(story), restarted.index.experiments.at(ExperimentId{1}))[0] ==
+        result);
   const Json view = ViewOf(story);
   CHECK(view.Find("objectives")->Dump() ==
         R"([{"metric":"loss","mode":"min"},{"metric":"speed","mode":"max"}])");
@@ -60,8 +67,11 @@ TEST_CASE("outcomes: a row without an objective or a constraint's key fails its 
     story.Exit(story.FenceOf(0), 143, 2);
     CHECK(story.StateOf(0) == "FAILED");
     CHECK(story.TrialOf(0).reason.ends_with("(at step 2)"));
-    const auto results = ResultsOf(ExperimentOf(story), SpecOfExperiment(story));
+    const auto results = ResultsOf(ExperimentOf(story), IndexOf(story));
     CHECK(results[0].kind == TrialResult::Kind::kBad);
+    CHECK(IndexOf(story).outcomes.at(0).empty());
+    REQUIRE(story.Do(input::RetryTrial{TrialId{{1}, 0}}).verdict.ok());
+    CHECK_FALSE(IndexOf(story).outcomes.contains(0));
   }
 }
 
@@ -70,7 +80,7 @@ TEST_CASE("outcomes: a trial that ended without a row has no value") {
   story.Create(std::string(kTwoObjectives));
   story.SyncTwice();
   story.Exit(story.FenceOf(0), 0, 0);
-  const auto results = ResultsOf(ExperimentOf(story), SpecOfExperiment(story));
+  const auto results = ResultsOf(ExperimentOf(story), IndexOf(story));
   CHECK(results[0].kind == TrialResult::Kind::kBad);
   CHECK(results[0].outcome.empty());
 }
@@ -122,7 +132,30 @@ TEST_CASE("warm start: the results of an earlier experiment are journalled with 
   CHECK(evaluated->array()[1].Find("config")->Dump() == story.TrialOf(0).params);
   CHECK(evaluated->array()[2].GetDouble("value") == 2);
   CHECK(SpecOfExperiment(story, id.value).search.options.Find("warm_start")->array().empty());
+}
 
+TEST_CASE("warm start: of large configurations as many results are taken as a spec has bytes for") {
+  const std::string blob(100'000, 'x');
+  const std::string old = R"(,"space":{"x":{"uniform":[0,1]},"y":")" + blob +
+                          R"("},"metric":"loss","mode":"min","num_samples":12)";
+  Story story;
+  story.Create(old);
+  story.SyncTwice();
+  for (uint32_t number = 0; number < 12; ++number) {
+    story.Report(story.FenceOf(number), 1, Json::MakeObject({{"loss", 12 - number}}).Dump());
+    story.Exit(story.FenceOf(number), 0, 1);
+  }
+  const ExperimentId id = story.Create(
+      R"(,"space":{"x":{"uniform":[0,1]},"y":"y"},"metric":"loss","mode":"min","num_samples":3,)"
+      R"("search":{"tpe":{"warm_start":[1]}})");
+  const Json* evaluated = SpecOfExperiment(story, id.value).search.options.Find("evaluated");
+  REQUIRE(evaluated->array().size() == 6);
+  CHECK(evaluated->array()[5].GetDouble("value") == 1);
+}
+
+TEST_CASE("warm start: an experiment that cannot be learned from is refused") {
+  Story story;
+  story.Create(R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min","num_samples":3)");
   const auto refused = [&](const std::string& more) {
     return MessageOf(
         story

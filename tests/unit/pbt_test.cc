@@ -231,4 +231,10 @@ TEST_CASE("pbt: a search algorithm that learns is refused beside it") {
   CHECK(MessageOf(spec.status()) ==
         "scheduler: pbt changes the configurations of its trials itself, so that search 'tpe' "
         "would learn nothing");
+  const auto replay = ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},)"
+             R"("search":"tpe","scheduler":{"pbt_replay":{"policy":[{"time":2,"config":{}}]}}})"));
+  CHECK(MessageOf(replay.status()) ==
+        "scheduler: pbt_replay changes the configurations of its trials itself, so that search "
+        "'tpe' would learn nothing");
 }

@@ -106,6 +106,21 @@ TEST_CASE("pasha: higher rungs are opened while the two highest ones rank trials
   CHECK(pasha.Review(spec, review).resumed == std::vector<uint32_t>{0});
 }
 
+TEST_CASE("pasha: a trial that trains on alone opens no rung for the others") {
+  const ExperimentSpec spec =
+      RungSpec(R"({"pasha":{"max_t":16,"reduction_factor":2,"tolerance":0}})");
+  const Scheduler& pasha = SchedulerOf(spec);
+  SearchReview review;
+  review.rungs = {RungWith(1, {1, 2, 3, 4}), RungWith(2, {1, 2, 3, 4}), RungWith(4, {1})};
+  review.paused = {{.number = 1, .milestone = 2}, {.number = 2, .milestone = 2}};
+  CHECK(pasha.Review(spec, review).resumed.empty());  // The ranks agree.
+  review.rungs[2] = RungWith(4, {1, 2});              // The ranks had differed.
+  review.paused = {{.number = 1, .milestone = 4}, {.number = 2, .milestone = 2}};
+  CHECK(pasha.Review(spec, review).resumed.empty());
+  review.paused = {{.number = 1, .milestone = 2}};
+  CHECK(pasha.Review(spec, review).resumed == std::vector<uint32_t>{1});
+}
+
 TEST_CASE("pasha: a ladder of one or two rungs has no rung to open") {
   const ExperimentSpec spec = RungSpec(R"({"pasha":{"max_t":2,"reduction_factor":2}})");
   SearchReview review{.paused = {{.number = 0, .milestone = 1}}};

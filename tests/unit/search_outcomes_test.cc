@@ -189,6 +189,24 @@ TEST_CASE("outcomes: one objective with a constraint that few configurations kee
   CHECK(best < 2 - 2 * std::sqrt(0.15) + 0.05);
 }
 
+TEST_CASE("outcomes: a constraint that some trials exceed without bound is learned all the same") {
+  const ExperimentSpec spec = *ParseExperimentSpec(*Json::Parse(
+      R"({"experiment":"e","command":["x"],"num_samples":50,
+          "space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},"metric":"loss","mode":"min",
+          "constraints":{"size":{"<=":0.3}},"search":"gp"})"));
+  AskTell asked(spec, 8);
+  double best = HUGE_VAL;
+  while (const auto trial = asked.Ask()) {
+    const Json params = *Json::Parse(trial->params);
+    const double x = params.GetDouble("x"), y = params.GetDouble("y"), size = x * x + y * y;
+    TrialResult result{TrialResult::Kind::kValue};
+    result.outcome = {2 - x - y, size <= 1 ? size : HUGE_VAL};
+    if (size <= 0.3) best = std::min(best, result.outcome[0]);
+    REQUIRE(asked.Tell(trial->number, result).ok());
+  }
+  CHECK(best < 2 - 2 * std::sqrt(0.15) + 0.02);  // Without the constraint's model: 0.06.
+}
+
 TEST_CASE("evaluated: known results come before the first trial, and are not run") {
   const std::string search = GENERATE("tpe", "gp", "cmaes", "auto");
   INFO(search);

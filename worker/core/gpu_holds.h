@@ -15,9 +15,9 @@ namespace rt::worker {
 struct GpuHolder {
   Fence fence;
   std::vector<std::string> uuids;
-  int64_t units = 0;   // Of kUnit; below it, a share of one gpu.
-  std::string token;   // RT_TOKEN in the environment of its processes.
-  std::string cgroup;  // The directory of its own; "": it has none.
+  int64_t units = 0;        // Of kUnit; below it, a share of one gpu.
+  std::string token;        // RT_TOKEN in the environment of its processes.
+  bool is_adopted = false;  // A daemon before this one started it.
 };
 
 class GpuHolds {

@@ -125,10 +125,11 @@ Leftover FindLeftover(const GpuHolders& now, const std::optional<GpuHolders>& id
       left.own.push_back(process);
       continue;
     }
+    if (is_shared || !idle) continue;
     const bool was_there =
-        idle && std::any_of(idle->processes.begin(), idle->processes.end(),
-                            [&](const GpuProcess& one) { return one.pid == process.pid; });
-    if (!is_shared && !was_there) left.foreign.push_back(process);
+        std::any_of(idle->processes.begin(), idle->processes.end(),
+                    [&](const GpuProcess& one) { return one.pid == process.pid; });
+    if (!was_there) left.foreign.push_back(process);
   }
   if (is_shared || !idle) return left;
   const Bytes beyond = now.used - idle->used;

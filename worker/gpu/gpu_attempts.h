@@ -64,7 +64,8 @@ struct Leftover {
   bool is_free() const { return memory == 0 && own.empty() && foreign.empty(); }
 };
 // `idle`: as the gpu was when nothing of this worker ran there; nullopt: it was never seen so.
-// `own`: the pids of the attempt. Of a gpu that others share only those count.
+// `own`: the pids of the attempt. Only those count of a gpu that others share, or that was never
+// seen idle.
 Leftover FindLeftover(const GpuHolders& now, const std::optional<GpuHolders>& idle,
                       const std::set<uint64_t>& own, bool is_shared);
 // "1.50 GiB of its memory is in use after t1-0.a1.r0 has ended, by pid 7 (python)"

@@ -10,6 +10,13 @@
 #include "common/run/files.h"
 
 namespace rt::worker {
+namespace {
+
+// A stop waits so long for the threads that call the driver, and leaves them behind then: a worker
+// is to end within 10 s, and may not have noticed yet that the driver hangs.
+constexpr Millis kStopWait = 3'000;
+
+}  // namespace
 
 GpuWatch::Impl::Impl(GpuChoice choice, const std::string& state_dir, std::string boot_id,
                      const std::string& kernel_log, Millis call_max, std::string proc)
@@ -23,7 +30,7 @@ GpuWatch::Impl::Impl(GpuChoice choice, const std::string& state_dir, std::string
 
 absl::Status GpuWatch::Impl::Open(const std::shared_ptr<Impl>& self) {
   if (choice_.units == 0) return absl::OkStatus();
-  sampler_ = std::thread([self] { self->RunSampler(); });
+  RunThread(self, sampler_, &Impl::RunSampler);
   std::unique_lock lock(mutex_);
   const bool looked =
       wake_.wait_for(lock, std::chrono::milliseconds(call_max_), [this] { return opened_; });
@@ -46,25 +53,46 @@ void GpuWatch::Impl::Start(const std::shared_ptr<Impl>& self, GpuWatchEvents eve
     has_nvml = nvml_.has_value() || !opened_;
   }
   if (!has_nvml) return;
-  monitor_ = std::thread([self] { self->RunMonitor(); });
-  events_ = std::thread([self] { self->RunEvents(); });
+  RunThread(self, monitor_, &Impl::RunMonitor);
+  RunThread(self, events_, &Impl::RunEvents);
   Tell();
 }
 
-// Threads that the driver holds are left behind: they own what they use.
-void GpuWatch::Impl::Stop() {
-  bool hangs = false;
+void GpuWatch::Impl::RunThread(const std::shared_ptr<Impl>& self, std::thread& thread,
+                               void (Impl::*run)()) {
   {
     std::lock_guard lock(mutex_);
-    stopping_ = true;
-    hangs = hangs_;
+    ++running_;
   }
-  wake_.notify_all();
-  if (monitor_.joinable()) monitor_.join();
-  for (std::thread* thread : {&sampler_, &events_}) {
+  thread = std::thread([self, run] {
+    (self.get()->*run)();
+    {
+      std::lock_guard lock(self->mutex_);
+      --self->running_;
+    }
+    self->wake_.notify_all();
+  });
+}
+
+// Threads that the driver holds are left behind: they own what they use, and tell nothing more.
+void GpuWatch::Impl::Stop() {
+  bool all_ended = false;
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+    all_ended = wake_.wait_for(lock, std::chrono::milliseconds(kStopWait),
+                               [this] { return running_ == 0; });
+  }
+  if (!all_ended) {
+    std::lock_guard telling(telling_);
+    std::lock_guard lock(mutex_);
+    on_ = {};
+  }
+  for (std::thread* thread : {&monitor_, &sampler_, &events_}) {
     if (!thread->joinable()) continue;
-    if (hangs) thread->detach();
-    else thread->join();
+    if (all_ended) thread->join();
+    else thread->detach();
   }
 }
 
@@ -89,14 +117,21 @@ std::vector<Gpu> GpuWatch::Impl::All() const {
 }
 
 std::string GpuWatch::Impl::WhyDrain() const {
-  return hangs_ ? "the driver of its gpus does not answer" : quarantine_.WhyDrain();
+  if (hangs_) return "the driver of its gpus does not answer";
+  std::vector<std::string> listed;
+  for (const Gpu& gpu : Chosen(all_)) listed.push_back(gpu.facts.uuid);
+  return quarantine_.WhyDrain(listed);
 }
 
 std::vector<Gpu> GpuWatch::Impl::gpus() const {
   std::lock_guard lock(mutex_);
   if (all_.empty() && hangs_) return {};
-  auto chosen = ChooseGpus(All(), choice_);
-  return chosen.ok() ? *chosen : std::vector<Gpu>{};
+  return Chosen(All());
+}
+
+std::vector<Gpu> GpuWatch::Impl::Chosen(const std::vector<Gpu>& all) const {
+  auto chosen = ChooseGpus(all, choice_);
+  return chosen.ok() ? *std::move(chosen) : std::vector<Gpu>{};
 }
 
 int64_t GpuWatch::Impl::units() const { return GpuUnits(gpus(), choice_); }
@@ -117,11 +152,12 @@ void GpuWatch::Impl::Clear(const std::string& uuid, uint64_t quarantine) {
   {
     std::lock_guard lock(mutex_);
     if (!quarantine_.Clear(uuid, quarantine)) return;
+    filter_.Forget(uuid);
     RT_LOG(kInfo) << "the quarantine of gpu " << uuid << " is over";
-    const absl::Status kept = WriteFileAtomic(quarantine_file_, quarantine_.Text());
-    if (!kept.ok()) {
-      RT_LOG(kWarning) << MessageOf(kept);
-    }
+  }
+  KeepQuarantine();
+  {
+    std::lock_guard lock(mutex_);
     has_news_ = true;
   }
   wake_.notify_all();
@@ -129,6 +165,9 @@ void GpuWatch::Impl::Clear(const std::string& uuid, uint64_t quarantine) {
 
 void GpuWatch::Impl::Begin(const GpuHolder& holder) {
   std::lock_guard lock(mutex_);
+  // Samples before now took its memory for that of an idle gpu.
+  if (holder.is_adopted)
+    for (const std::string& uuid : holder.uuids) idle_.erase(uuid);
   attempts_.Begin(holder, SteadyClock());
 }
 
@@ -143,7 +182,7 @@ void GpuWatch::Impl::End(const Fence& fence) {
 
 bool GpuWatch::Impl::IsGivenBack(const Fence& fence) const {
   std::lock_guard lock(mutex_);
-  return hangs_ || attempts_.IsGivenBack(fence);
+  return hangs_ || (taking_ == 0 && attempts_.IsGivenBack(fence));
 }
 
 GpuUse GpuWatch::Impl::UseOf(const Fence& fence) const {
@@ -164,38 +203,57 @@ void GpuWatch::Impl::Forget(const Fence& fence) {
 void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t xid) {
   const XidClass kind = ClassOfXid(xid);
   const std::string what = DescribeXid(xid);
+  bool keeps = false;
   {
     std::lock_guard lock(mutex_);
     bool is_news = false;
-    for (const std::string& uuid : uuids) {
-      // The driver tells it twice, as an event and in the kernel's log.
-      const auto [at, is_first] = told_.try_emplace({uuid, xid}, SteadyClock());
-      constexpr Millis kSame = 10'000;
-      is_news = is_news || is_first || SteadyClock() - at->second > kSame;
-      at->second = SteadyClock();
-    }
-    if (!is_news || uuids.empty()) return;
+    for (const std::string& uuid : uuids)
+      is_news = filter_.IsNews(uuid, xid, SteadyClock()) || is_news;
+    if (!is_news) return;
     RT_LOG(kWarning) << "gpu " << uuids.front() << ": " << what << " (" << XidClassName(kind)
                      << ")";
     if (kind < XidClass::kRetry) return;
     const std::string why = "gpu " + uuids.front() + ": " + what;
     for (const Fence& fence : attempts_.NoteFault(uuids, why))
       if (kind > XidClass::kRetry) struck_.emplace_back(fence, why);
+    if (kind > XidClass::kRetry)
+      for (const std::string& uuid : uuids)
+        keeps = quarantine_.Add(uuid, what, kind == XidClass::kDrain, WallClock()) || keeps;
+    ++taking_;
   }
-  if (kind > XidClass::kRetry) QuarantineThem(uuids, what, kind == XidClass::kDrain);
+  if (keeps) KeepQuarantine();
   Tell();
+  {
+    std::lock_guard lock(mutex_);
+    --taking_;
+    given_back_ = has_news_ = true;  // What asked meanwhile is to ask again.
+  }
+  wake_.notify_all();
 }
 
-void GpuWatch::Impl::QuarantineThem(const std::vector<std::string>& uuids, const std::string& why,
-                                    bool drains) {
-  std::lock_guard lock(mutex_);
-  bool changed = false;
-  for (const std::string& uuid : uuids)
-    changed = quarantine_.Add(uuid, why, drains, WallClock()) || changed;
-  if (!changed) return;
-  const absl::Status kept = WriteFileAtomic(quarantine_file_, quarantine_.Text());
-  if (!kept.ok()) {
+void GpuWatch::Impl::KeepQuarantine() {
+  std::lock_guard keeping(keeping_);  // What is written later is newer.
+  std::string text;
+  {
+    std::lock_guard lock(mutex_);
+    text = quarantine_.Text();
+  }
+  if (const absl::Status kept = WriteFileAtomic(quarantine_file_, text); !kept.ok()) {
     RT_LOG(kWarning) << MessageOf(kept);
+  }
+}
+
+// One reader at a time: who waits for it knows that what stood there is told.
+void GpuWatch::Impl::ReadKernelLog() {
+  std::lock_guard reading(reading_);
+  for (const KernelXid& told : kernel_log_->Read()) {
+    std::vector<std::string> uuids;
+    {
+      std::lock_guard lock(mutex_);
+      for (const Gpu& gpu : all_)
+        if (gpu.facts.bus == told.bus) uuids.push_back(gpu.facts.uuid);
+    }
+    TakeFault(uuids, told.xid);
   }
 }
 

@@ -54,12 +54,15 @@ class GpuWatch::Impl {
   void TakeBack(const GpuAttempts::Ending& ending, Millis now);
   void NameProcesses(std::vector<GpuProcess>& processes) const;  // Read before. Needs mutex_.
   void TakeFault(const std::vector<std::string>& uuids, uint64_t xid);
-  void QuarantineThem(const std::vector<std::string>& uuids, const std::string& why, bool drains);
+  void KeepQuarantine();  // In its file.
+  void ReadKernelLog();
   void NoteHang();
   void Tell();  // The events, where something changed since the last call.
+  void RunThread(const std::shared_ptr<Impl>& self, std::thread& thread, void (Impl::*run)());
   bool IsStopping() const;
   std::vector<Gpu> All() const;  // With every fault. Needs mutex_.
-  std::string WhyDrain() const;  // Needs mutex_.
+  std::vector<Gpu> Chosen(const std::vector<Gpu>& all) const;  // This worker's part.
+  std::string WhyDrain() const;                                // Needs mutex_.
 
   const GpuChoice choice_;
   const std::string file_, quarantine_file_;
@@ -72,10 +75,12 @@ class GpuWatch::Impl {
   std::atomic<Millis> call_since_{
       0};  // When the first thread began to call the driver; 0: not now.
 
-  std::mutex telling_;  // Taken before mutex_.
+  // Taken in this order. The first is held until what was read is told.
+  std::mutex reading_, telling_, keeping_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
+  int running_ = 0;      // Threads.
   bool opened_ = false;  // The first look is over, whatever it found.
   bool hangs_ = false;
   GpuWatchEvents on_;
@@ -86,7 +91,8 @@ class GpuWatch::Impl {
   std::map<std::string, GpuHolders> idle_;              // As each gpu was when no attempt held it.
   GpuAttempts attempts_;
   std::vector<GpuSample> samples_;
-  std::map<std::pair<std::string, uint64_t>, Millis> told_;  // Faults, by gpu and Xid.
+  XidFilter filter_;
+  int taking_ = 0;  // Faults that are not told yet: no end of an attempt is, either.
   std::vector<std::pair<Fence, std::string>> struck_;        // To be told.
   bool given_back_ = false;                                  // To be told.
   bool has_news_ = false;                                    // The monitor is to tell something.

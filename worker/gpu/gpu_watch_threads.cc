@@ -87,7 +87,7 @@ void GpuWatch::Impl::Look() {
     RT_LOG(kWarning) << "gpus: " << MessageOf(found.status());
     return;
   }
-  std::vector<std::pair<std::string, std::string>> lost;
+  std::string text;
   {
     std::lock_guard lock(mutex_);
     std::vector<Gpu> now = NumberGpus(all_, *found);
@@ -101,9 +101,10 @@ void GpuWatch::Impl::Look() {
       attempts_.NoteFault({gpu.facts.uuid}, Excuse(gpu.facts.fault, gpu.facts.uuid));
     }
     if (!grew) return;
-    if (absl::Status kept = WriteFileAtomic(file_, RememberGpus(all_, boot_id_)); !kept.ok()) {
-      RT_LOG(kWarning) << MessageOf(kept);
-    }
+    text = RememberGpus(all_, boot_id_);
+  }
+  if (absl::Status kept = WriteFileAtomic(file_, text); !kept.ok()) {
+    RT_LOG(kWarning) << MessageOf(kept);
   }
 }
 
@@ -201,6 +202,7 @@ void GpuWatch::Impl::GiveBack() {
     endings = attempts_.Endings();
     if (endings.empty()) kept = kept_by_;
   }
+  if (!endings.empty()) ReadKernelLog();  // Why they ended, perhaps.
   for (const GpuAttempts::Ending& ending : endings) TakeBack(ending, SteadyClock());
   for (const auto& [uuid, ending] : kept) {
     if (!LookAt(ending, uuid).is_free()) continue;
@@ -264,15 +266,7 @@ void GpuWatch::Impl::RunMonitor() {
     }
     NoteHang();
     Tell();
-    for (const KernelXid& told : kernel_log_->Read()) {
-      std::vector<std::string> uuids;
-      {
-        std::lock_guard lock(mutex_);
-        for (const Gpu& gpu : all_)
-          if (gpu.facts.bus == told.bus) uuids.push_back(gpu.facts.uuid);
-      }
-      TakeFault(uuids, told.xid);
-    }
+    ReadKernelLog();
   }
 }
 

@@ -1,5 +1,5 @@
 // What the kernel's log says of gpus from now on: /dev/kmsg, where this daemon may read it. For
-// drivers that tell no events, and for what the driver only logs. One thread.
+// drivers that tell no events, and for what the driver only logs. One thread at a time.
 #pragma once
 
 #include <string>

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <map>
 
 #include "common/base/status.h"
 #include "worker/gpu/nvml_library.h"
+#include "worker/gpu/symbols.h"
 
 namespace rt::worker {
 namespace {
@@ -33,8 +35,7 @@ Nvml::Library::~Library() {
 
 template <class Function>
 bool Nvml::Library::Find(Function& function, const char* symbol) {
-  function = reinterpret_cast<Function>(::dlsym(handle, symbol));
-  return function != nullptr;
+  return FindSymbol(handle, symbol, function);
 }
 
 void Nvml::Library::FindTelemetry() {
@@ -131,33 +132,55 @@ void Nvml::DescribeSlices(Library& library, Device one, std::vector<FoundGpu>& f
   }
 }
 
-// Those that one number is given to are joined by NVLink, directly or by switches, or else by one
-// PCIe switch. Slices are joined to nothing.
-void Nvml::FindIslands(const Library& library, std::vector<FoundGpu>& found) {
-  std::vector<bool> has_links(found.size(), false);
-  for (size_t i = 0; i < found.size(); ++i) {
-    found[i].island = static_cast<uint32_t>(i);
-    const auto& one = library.listed[i];
-    for (unsigned link = 0; library.link_state != nullptr && link < nvml::kLinksMax; ++link) {
-      unsigned is_up = 0;
-      if (one.device != one.whole) break;
-      if (library.link_state(one.device, link, &is_up) != kSuccess) break;
-      has_links[i] = has_links[i] || is_up != 0;
-    }
+Nvml::Library::Links Nvml::Library::LinksOf(Device one) const {
+  Links links;
+  for (unsigned link = 0; link_state != nullptr && link < nvml::kLinksMax; ++link) {
+    unsigned is_up = 0;
+    if (link_state(one, link, &is_up) != kSuccess) break;
+    if (is_up == 0) continue;
+    nvml::Pci remote{};
+    if (link_pci != nullptr && link_pci(one, link, &remote) == kSuccess)
+      links.ends.insert(BusOf(remote));
+    else links.has_unknown = true;
   }
+  return links;
+}
+
+// Those that one number is given to are joined each with each: by NVLink, directly or by a switch,
+// or else by one PCIe switch. Slices are joined to nothing. A driver that does not say where a link
+// ends is taken to join all gpus that have such links.
+void Nvml::FindIslands(const Library& library, std::vector<FoundGpu>& found) {
+  std::vector<Library::Links> links(found.size());
+  std::set<std::string> buses;
+  for (const FoundGpu& gpu : found) buses.insert(gpu.bus);
+  const auto is_slice = [&](size_t i) {
+    return library.listed[i].device != library.listed[i].whole;
+  };
+  const auto is_joined = [&](size_t i, size_t j) {
+    if (is_slice(i) || is_slice(j)) return false;
+    const Library::Links &one = links[i], &other = links[j];
+    if (one.has_unknown && other.has_unknown) return true;
+    if (one.ends.contains(found[j].bus) || other.ends.contains(found[i].bus)) return true;
+    for (const std::string& end : one.ends)  // A switch, where it is no gpu.
+      if (other.ends.contains(end) && !buses.contains(end)) return true;
+    unsigned level = ~0u;
+    const bool is_told =
+        library.ancestor != nullptr &&
+        library.ancestor(library.listed[i].device, library.listed[j].device, &level) == kSuccess;
+    return is_told && level <= nvml::kTopologySingleSwitch;
+  };
+  std::map<uint32_t, std::vector<size_t>> islands;
   for (size_t i = 0; i < found.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      const auto &one = library.listed[i], &other = library.listed[j];
-      if (one.device != one.whole || other.device != other.whole) continue;
-      unsigned level = ~0u;
-      const bool is_told = library.ancestor != nullptr &&
-                           library.ancestor(one.device, other.device, &level) == kSuccess;
-      const bool is_joined =
-          (has_links[i] && has_links[j]) || (is_told && level <= nvml::kTopologySingleSwitch);
-      if (!is_joined) continue;
-      found[i].island = found[j].island;
+    if (!is_slice(i)) links[i] = library.LinksOf(library.listed[i].device);
+    found[i].island = static_cast<uint32_t>(i);
+    for (const auto& [island, members] : islands) {
+      if (!std::all_of(members.begin(), members.end(),
+                       [&, i](size_t member) { return is_joined(i, member); }))
+        continue;
+      found[i].island = island;
       break;
     }
+    islands[found[i].island].push_back(i);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,8 +125,15 @@ struct Nvml::Library {
   nvml::EventSet events = nullptr;
   std::map<Device, bool> registered;  // Whether the driver tells its events.
 
+  // The NVLinks of a gpu that are up.
+  struct Links {
+    std::set<std::string> ends;  // The buses of what they lead to.
+    bool has_unknown = false;    // The driver does not say where one ends.
+  };
+
   ~Library();
   bool FindAll();
+  Links LinksOf(Device one) const;
   int MemoryOf(Device one, nvml::Memory& bytes) const;
   std::string Why(int code) const { return "NVML: " + std::string(error_string(code)); }
   std::vector<Listed> all_listed() const {

@@ -49,9 +49,10 @@ const Quarantined* Quarantine::Find(const std::string& uuid) const {
   return found == all_.end() ? nullptr : &found->second;
 }
 
-std::string Quarantine::WhyDrain() const {
-  for (const auto& [uuid, one] : all_)
-    if (one.drains) return "gpu " + uuid + ": " + one.why;
+std::string Quarantine::WhyDrain(const std::vector<std::string>& listed) const {
+  for (const std::string& uuid : listed)
+    if (const Quarantined* one = Find(uuid); one != nullptr && one->drains)
+      return "gpu " + uuid + ": " + one->why;
   return "";
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/time.h"
 
@@ -29,9 +30,9 @@ class Quarantine {
   bool Clear(const std::string& uuid, uint64_t number);
 
   const Quarantined* Find(const std::string& uuid) const;
-  // Why the node drains: "gpu GPU-…: …"; "": no reason for it.
-  std::string WhyDrain() const;
-  bool empty() const { return all_.empty(); }
+  // Why a node that lists these gpus drains: "gpu GPU-…: …"; "": no reason for it. Those of gpus
+  // that it does not list wait for them: nobody could clear such a one.
+  std::string WhyDrain(const std::vector<std::string>& listed) const;
   const std::map<std::string, Quarantined>& all() const { return all_; }
 
  private:

@@ -95,4 +95,16 @@ std::optional<KernelXid> ParseKernelLine(std::string_view line) {
   return told.xid == 0 ? std::nullopt : std::optional(told);
 }
 
+bool XidFilter::IsNews(const std::string& uuid, uint64_t xid, Millis now) {
+  constexpr Millis kSame = 2'000;
+  const auto [at, is_first] = told_.try_emplace({uuid, xid}, now);
+  if (!is_first && now - at->second <= kSame) return false;
+  at->second = now;
+  return true;
+}
+
+void XidFilter::Forget(const std::string& uuid) {
+  std::erase_if(told_, [&](const auto& one) { return one.first.first == uuid; });
+}
+
 }  // namespace rt::worker

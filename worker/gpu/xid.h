@@ -4,10 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "common/base/time.h"
 
 namespace rt::worker {
 
@@ -39,5 +43,16 @@ struct KernelXid {
   uint64_t xid = 0;
 };
 std::optional<KernelXid> ParseKernelLine(std::string_view line);
+
+// The driver tells an Xid twice, as an event and in the kernel's log, which is read every half
+// second. What comes later than that is another one.
+class XidFilter {
+ public:
+  bool IsNews(const std::string& uuid, uint64_t xid, Millis now);
+  void Forget(const std::string& uuid);  // It was cleared: whatever comes now is news.
+
+ private:
+  std::map<std::pair<std::string, uint64_t>, Millis> told_;  // When each was news.
+};
 
 }  // namespace rt::worker

@@ -222,12 +222,12 @@ void WorkerLoop::Watch(const Fence& fence) {
   }
 }
 
-void WorkerLoop::HoldGpus(const LaunchBody& body) {
+void WorkerLoop::HoldGpus(const LaunchBody& body, bool is_adopted) {
   parts_.gpus.Begin({.fence = body.fence,
                      .uuids = body.gpu_uuids,
                      .units = body.resources.gpu,
                      .token = body.token,
-                     .cgroup = body.cgroup});
+                     .is_adopted = is_adopted});
 }
 
 void WorkerLoop::NoteEnd(const Fence& fence, const ExitFacts& exit) {
@@ -314,7 +314,7 @@ void WorkerLoop::Perform(const action::Launch& launch) {
     return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
   }
   parts_.attempts.Add(*live);
-  HoldGpus(body);
+  HoldGpus(body, false);
   Start(std::move(body), true);
 }
 

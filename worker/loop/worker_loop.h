@@ -84,7 +84,7 @@ class WorkerLoop {
   void Adopt(const Launcher::Found& found);
   void Condemn(const HungActivity& hung, const Launcher::Found* found);
   void Watch(const Fence& fence);
-  void HoldGpus(const LaunchBody& body);
+  void HoldGpus(const LaunchBody& body, bool is_adopted);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();
   void WatchMemory();

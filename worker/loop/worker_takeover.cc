@@ -36,7 +36,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   }
   RT_LOG(kInfo) << rt::ToString(fence) << ": taken over, " << (found.exit ? "ended" : "running");
   parts_.attempts.Add(*live);
-  HoldGpus(found.body);
+  HoldGpus(found.body, true);
   parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
   Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_suspended(),

@@ -109,7 +109,9 @@ class RaySearch(Searcher):
     def chosen(self) -> SearchAlgorithm:
         """The algorithm of the head."""
         if self._chosen is None:
-            known = {"evaluated": self._known_results()} if self._evaluated else {}
+            known: dict[str, Any] = {}
+            if self._evaluated:
+                known["evaluated"] = self._known_results()
             made = HeadSearch(
                 self._table(),
                 points_to_evaluate=self.points,

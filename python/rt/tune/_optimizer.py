@@ -15,7 +15,9 @@ from rt._computed import computed, grids, resolve
 from rt._driver import BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
 from rt._seeds import as_seed, draw_seed
+from rt._slips import notes_of_points
 from rt._values import restore_values
+from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
 
 _FORMAT = 1  # Of what save() writes.
@@ -99,6 +101,9 @@ class Optimizer:
             metric, mode = metric[0], mode[0]
         self.constraints = dict(constraints or {})
         search = _algorithm(algorithm, points_to_evaluate, options)
+        unknown = notes_of_points(space, getattr(search, "points", []))
+        if unknown:
+            raise ValueError("; ".join(unknown))
         given = as_seed(seed) if seed is not None else search.seed
         self.metric, self.mode = metric, mode
         self.seed = draw_seed() if given is None else given
@@ -228,7 +233,7 @@ class Optimizer:
                 continue
             signed = [v if m == "min" else -v for v, m in zip(values, modes) if v is not None]
             found.append((signed, trial))
-        return [trial for mine, trial in found if not any(_beats(o, mine) for o, _ in found)]
+        return [trial for mine, trial in found if not any(dominates(o, mine) for o, _ in found)]
 
     def _keeps(self, values: Sequence[Any]) -> bool:
         for value, bound in zip(values, self.constraints.values()):
@@ -352,10 +357,6 @@ class Optimizer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _beats(a: list[float], b: list[float]) -> bool:
-    return a != b and all(x <= y for x, y in zip(a, b))
 
 
 def _algorithm(

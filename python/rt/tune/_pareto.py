@@ -1,8 +1,13 @@
-"""The volume that a set of results dominates, with several objectives."""
+"""Which results beat others, with several objectives, and the volume that a set of them has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+
+def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    """Whether `a` is no worse in any objective, and better in one, all being minimised."""
+    return any(x < y for x, y in zip(a, b)) and all(x <= y for x, y in zip(a, b))
 
 
 def hypervolume(points: Sequence[Sequence[float]], reference: Sequence[float]) -> float:
@@ -13,9 +18,7 @@ def hypervolume(points: Sequence[Sequence[float]], reference: Sequence[float]) -
     """
     inside = [tuple(each) for each in points if all(x < r for x, r in zip(each, reference))]
     front = sorted(
-        each
-        for each in set(inside)
-        if not any(other != each and all(x <= y for x, y in zip(other, each)) for other in inside)
+        each for each in set(inside) if not any(dominates(other, each) for other in inside)
     )
     total = 0.0
     if len(reference) == 2:

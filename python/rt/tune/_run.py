@@ -277,9 +277,9 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
         write_running(os.path.dirname(kept), driver.embedded_dir)
     progress = Progress(request.run.verbose, created, driver.embedded)
     advisors = Advisors(ready.advice, ready.table) if "driver" in ready.spec else None
-    if advisors is not None:
-        advisors.attach(driver, experiment_id)
     try:
+        if advisors is not None:
+            advisors.attach(driver, experiment_id)  # It calls Callback.setup.
         experiment = wait_for_end(driver, experiment_id, progress, advisors)
     except RtError:  # An error of the cluster: a search continues without its driver.
         raise

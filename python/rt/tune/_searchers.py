@@ -297,11 +297,9 @@ class ConcurrencyLimiter(Searcher):
 class HeadSearch(SearchAlgorithm):
     """A search algorithm of the head that has no class of its own: its name and its options.
 
-    Raises ValueError for an option that it does not have.
+    metric, mode: of the search, unless TuneConfig or the scheduler gives them. Raises ValueError
+    for an option that it does not have.
     """
-
-    metric: Union[str, list[str], None] = None
-    mode: Union[str, list[str], None] = None
 
     def __init__(
         self,
@@ -309,8 +307,14 @@ class HeadSearch(SearchAlgorithm):
         points_to_evaluate: Optional[list[dict[str, Any]]] = None,
         max_concurrent: int = 0,
         random_state: Any = None,
+        metric: Union[str, list[str], None] = None,
+        mode: Union[str, list[str], None] = None,
         **options: Any,
     ) -> None:
+        if "space" in options:
+            raise ValueError("space: give it to the Tuner as param_space, or to tune.run as config")
+        check_min_or_max(mode)
+        self.metric, self.mode = metric, mode
         self.points = _as_points(points_to_evaluate)
         if self.points:
             options = {**options, "points": [json_config(point) for point in self.points]}
@@ -339,16 +343,14 @@ class _ModelSearch(HeadSearch):
         mode: Union[str, list[str], None] = None,
         **options: Any,
     ) -> None:
-        if "space" in options:
-            raise ValueError("space: give it to the Tuner as param_space, or to tune.run as config")
-        check_min_or_max(mode)
-        self.metric, self.mode = metric, mode
         table = _algorithms.find("search", self._algorithm)
         if table is None:
             raise ValueError(
                 f"this program `rt` has no {self._algorithm}: install the release of this package"
             )
-        super().__init__(table, points_to_evaluate, max_concurrent, random_state, **options)
+        super().__init__(
+            table, points_to_evaluate, max_concurrent, random_state, metric, mode, **options
+        )
 
 
 class TPESearch(_ModelSearch):

@@ -22,6 +22,7 @@ from rt._logs import names_of, save_logs
 from rt._slips import nearest
 from rt._values import ValueTable, restore_values
 from rt.tune._outputs import save_outputs
+from rt.tune._pareto import dominates
 from rt.tune._trial_base import AnyTrial, as_number
 
 CHECKPOINTS_FILE = ".rt-checkpoints.json"
@@ -195,10 +196,6 @@ def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -
     return Checkpoint._remote(fetch)
 
 
-def _dominates(a: list[float], b: list[float]) -> bool:
-    return a != b and all(x <= y for x, y in zip(a, b))
-
-
 def _keeps(value: Optional[float], bound: dict[str, float]) -> bool:
     if value is None:
         return False
@@ -358,7 +355,7 @@ class TrialSet:
         return [
             trial
             for trial, values in found
-            if not any(_dominates(other, values) for _, other in found)
+            if not any(dominates(other, values) for _, other in found)
         ]
 
     def best(

@@ -10,8 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "worker/gpu/symbols.h"
+
 namespace rt::probe {
 namespace {
+
+using worker::FindSymbol;
 
 // Where the python3 on the path has its wheel nvidia-nccl-cu13 (or -cu12); "" when it has none.
 std::string WheelDirectory() {
@@ -53,12 +57,6 @@ void* OpenLibrary() {
   return ::dlopen((wheel + "/lib/libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-template <class Function>
-bool Find(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, symbol));
-  return function != nullptr;
-}
-
 }  // namespace
 
 std::string Nccl::Open() {
@@ -66,10 +64,12 @@ std::string Nccl::Open() {
   if (library == nullptr)
     return "libnccl.so.2 was not found: install the wheel nvidia-nccl-cu13 and name its folder "
            "nvidia/nccl in RT_NCCL_ROOT";
-  const bool all =
-      Find(library, "ncclGetVersion", version) && Find(library, "ncclGetErrorString", error) &&
-      Find(library, "ncclGetUniqueId", unique_id) && Find(library, "ncclCommInitRank", init_rank) &&
-      Find(library, "ncclCommDestroy", destroy) && Find(library, "ncclAllReduce", all_reduce);
+  const bool all = FindSymbol(library, "ncclGetVersion", version) &&
+                   FindSymbol(library, "ncclGetErrorString", error) &&
+                   FindSymbol(library, "ncclGetUniqueId", unique_id) &&
+                   FindSymbol(library, "ncclCommInitRank", init_rank) &&
+                   FindSymbol(library, "ncclCommDestroy", destroy) &&
+                   FindSymbol(library, "ncclAllReduce", all_reduce);
   return all ? "" : "libnccl.so.2 lacks functions that rt-probe needs";
 }
 

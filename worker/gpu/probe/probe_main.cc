@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "worker/gpu/probe/all_reduce.h"
+#include "worker/gpu/probe/deadline.h"
 #include "worker/gpu/probe/device_tests.h"
 #include "worker/gpu/probe/report.h"
 
@@ -29,11 +30,13 @@ constexpr char kUsage[] =
     "                      MASTER_PORT) instead of the gpus of this one\n"
     "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
     "  --no-all-reduce     leave the all-reduce out\n"
+    "  --all-reduce-max S  the all-reduce has failed after so many seconds (default: 180)\n"
     "  --report FILE       write the JSON there, and not to standard output\n";
 
 struct Options {
   uint64_t memory = 0;
   double min_bus_gbps = 0;
+  double all_reduce_max = 180;  // Seconds. Ranks of a gang wait 60 s for each other.
   bool gang = false, all_reduce = true;
   std::string report;
   char** program = nullptr;
@@ -52,6 +55,7 @@ bool Parse(int argc, char** argv, Options& options) {
     else if (flag == "--memory" && has_value)
       options.memory = static_cast<uint64_t>(std::atof(argv[++i]) * 1073741824.0);
     else if (flag == "--min-bus-gbps" && has_value) options.min_bus_gbps = std::atof(argv[++i]);
+    else if (flag == "--all-reduce-max" && has_value) options.all_reduce_max = std::atof(argv[++i]);
     else if (flag == "--report" && has_value) options.report = argv[++i];
     else return false;
   }
@@ -73,6 +77,35 @@ void TestDevice(int index, uint64_t memory, DeviceReport& report) {
   report.seconds = Since(began);
 }
 
+bool Print(const std::string& text, const std::string& path) {
+  if (path.empty()) return std::puts(text.c_str()) >= 0;
+  FILE* file = std::fopen((path + ".part").c_str(), "w");
+  if (file == nullptr) return false;
+  const bool written = std::fputs(text.c_str(), file) >= 0;
+  return std::fclose(file) == 0 && written &&
+         std::rename((path + ".part").c_str(), path.c_str()) == 0;
+}
+
+// NCCL waits without end for a rank that does not come, or for a link that is broken. Nothing ends
+// such a call but the end of the process.
+void Reduce(const Options& options, int devices, Report& report) {
+  const GangRank gang = GangRank::FromEnvironment();
+  Report late = report;
+  char why[80];
+  std::snprintf(why, sizeof why, "the all-reduce did not end within %g s", options.all_reduce_max);
+  late.all_reduce.fault = why;
+  late.seconds += options.all_reduce_max;
+  const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * options.all_reduce_max));
+  const Deadline deadline(most, [&] {
+    Judge(late, 0);
+    Print(ToJson(late), options.report);
+    std::fflush(stdout);
+    ::_exit(1);
+  });
+  if (options.gang && gang.ranks > 1) ReduceInGang(gang, report.all_reduce);
+  else ReduceHere(devices, report.all_reduce);
+}
+
 Report Run(const Options& options) {
   const auto began = std::chrono::steady_clock::now();
   Report report;
@@ -86,22 +119,12 @@ Report Run(const Options& options) {
   for (std::thread& thread : threads) thread.join();
   Judge(report, 0);
   if (options.all_reduce && report.is_ok()) {
-    const GangRank gang = GangRank::FromEnvironment();
-    if (options.gang && gang.ranks > 1) ReduceInGang(gang, report.all_reduce);
-    else ReduceHere(count, report.all_reduce);
+    report.seconds = Since(began);
+    Reduce(options, count, report);
     Judge(report, options.min_bus_gbps);
   }
   report.seconds = Since(began);
   return report;
-}
-
-bool Print(const std::string& text, const std::string& path) {
-  if (path.empty()) return std::puts(text.c_str()) >= 0;
-  FILE* file = std::fopen((path + ".part").c_str(), "w");
-  if (file == nullptr) return false;
-  const bool written = std::fputs(text.c_str(), file) >= 0;
-  return std::fclose(file) == 0 && written &&
-         std::rename((path + ".part").c_str(), path.c_str()) == 0;
 }
 
 int Main(int argc, char** argv) {

@@ -3,21 +3,17 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "worker/gpu/json_text.h"
+
 namespace rt::probe {
 namespace {
 
 constexpr double kSlow =
     0.8;  // Of the median; healthy devices of one kind differ by a few percent.
 
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + "\"";
-}
-std::string TextOrNull(const std::string& text) { return text.empty() ? "null" : Quoted(text); }
+using worker::JsonText;
+using worker::JsonTextOrNull;
+
 std::string Number(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -45,8 +41,9 @@ void FindSlow(std::vector<DeviceReport>& devices, double DeviceReport::*rate, co
 }
 
 std::string ToJson(const DeviceReport& one) {
-  return "{\"uuid\":" + Quoted(one.uuid) + ",\"index\":" + std::to_string(one.index) +
-         ",\"name\":" + Quoted(one.name) + ",\"memory_bytes\":" + std::to_string(one.memory_bytes) +
+  return "{\"uuid\":" + JsonText(one.uuid) + ",\"index\":" + std::to_string(one.index) +
+         ",\"name\":" + JsonText(one.name) +
+         ",\"memory_bytes\":" + std::to_string(one.memory_bytes) +
          ",\"tested_bytes\":" + std::to_string(one.tested_bytes) +
          ",\"memory_errors\":" + std::to_string(one.memory_errors) +
          ",\"copy_gbps\":" + RateOrNull(one.copy_gbps) +
@@ -54,20 +51,21 @@ std::string ToJson(const DeviceReport& one) {
          ",\"matmul_errors\":" + std::to_string(one.matmul_errors) +
          ",\"to_device_gbps\":" + RateOrNull(one.to_device_gbps) +
          ",\"to_host_gbps\":" + RateOrNull(one.to_host_gbps) +
-         ",\"seconds\":" + Number(one.seconds) + ",\"fault\":" + TextOrNull(one.fault) + "}";
+         ",\"seconds\":" + Number(one.seconds) + ",\"fault\":" + JsonTextOrNull(one.fault) + "}";
 }
 
 std::string ToJson(const AllReduceReport& all) {
   if (all.library.empty() && all.fault.empty() && all.note.empty()) return "null";
   std::string text = "{\"ranks\":" + std::to_string(all.ranks) +
-                     ",\"library\":" + TextOrNull(all.library) +
+                     ",\"library\":" + JsonTextOrNull(all.library) +
                      ",\"bus_gbps\":" + RateOrNull(all.best_gbps()) +
                      ",\"errors\":" + std::to_string(all.errors) + ",\"sizes\":[";
   for (const AllReduceSize& size : all.sizes)
     text += std::string(&size == all.sizes.data() ? "" : ",") +
             "{\"bytes\":" + std::to_string(size.bytes) + ",\"seconds\":" + Number(size.seconds) +
             ",\"bus_gbps\":" + RateOrNull(size.bus_gbps) + "}";
-  return text + "],\"note\":" + TextOrNull(all.note) + ",\"fault\":" + TextOrNull(all.fault) + "}";
+  return text + "],\"note\":" + JsonTextOrNull(all.note) +
+         ",\"fault\":" + JsonTextOrNull(all.fault) + "}";
 }
 
 }  // namespace
@@ -108,7 +106,7 @@ void Judge(Report& report, double min_bus_gbps) {
 std::string ToJson(const Report& report) {
   std::string text = "{\"schema\":1,\"ok\":" + std::string(report.is_ok() ? "true" : "false") +
                      ",\"seconds\":" + Number(report.seconds) +
-                     ",\"fault\":" + TextOrNull(report.fault) + ",\"devices\":[";
+                     ",\"fault\":" + JsonTextOrNull(report.fault) + ",\"devices\":[";
   for (const DeviceReport& one : report.devices)
     text += std::string(&one == report.devices.data() ? "" : ",") + ToJson(one);
   return text + "],\"all_reduce\":" + ToJson(report.all_reduce) + "}";

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "worker/gpu/symbols.h"
+
 namespace rt::worker {
 namespace {
 
@@ -16,12 +18,6 @@ struct LockArgs {
 struct NoArgs {
   uint64_t zeros[8] = {};
 };
-
-template <class Function>
-bool FindIn(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, symbol));
-  return function != nullptr;
-}
 
 }  // namespace
 
@@ -46,15 +42,15 @@ std::string CudaSuspender::Open() {
   if (library == nullptr) return "there is no libcuda.so.1: no driver is installed here";
   int (*init)(unsigned) = nullptr;
   int (*version)(int*) = nullptr;
-  FindIn(library, "cuGetErrorString", name_);
-  if (FindIn(library, "cuDriverGetVersion", version)) version(&version_);
-  const bool all = FindIn(library, "cuCheckpointProcessGetState", state_) &&
-                   FindIn(library, "cuCheckpointProcessLock", lock_) &&
-                   FindIn(library, "cuCheckpointProcessCheckpoint", checkpoint_) &&
-                   FindIn(library, "cuCheckpointProcessRestore", restore_) &&
-                   FindIn(library, "cuCheckpointProcessUnlock", unlock_);
+  FindSymbol(library, "cuGetErrorString", name_);
+  if (FindSymbol(library, "cuDriverGetVersion", version)) version(&version_);
+  const bool all = FindSymbol(library, "cuCheckpointProcessGetState", state_) &&
+                   FindSymbol(library, "cuCheckpointProcessLock", lock_) &&
+                   FindSymbol(library, "cuCheckpointProcessCheckpoint", checkpoint_) &&
+                   FindSymbol(library, "cuCheckpointProcessRestore", restore_) &&
+                   FindSymbol(library, "cuCheckpointProcessUnlock", unlock_);
   if (!all) return "the driver cannot suspend processes: it takes release 570 or later";
-  if (!FindIn(library, "cuInit", init)) return "libcuda.so.1 has no cuInit";
+  if (!FindSymbol(library, "cuInit", init)) return "libcuda.so.1 has no cuInit";
   if (const int code = init(0); code != 0) return Why("the driver does not start", code);
   return "";
 }

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "worker/gpu/json_text.h"
 #include "worker/gpu/suspend/driver.h"
 
 namespace rt::worker {
@@ -21,15 +22,11 @@ constexpr unsigned kLockMs = 30'000;  // A kernel that runs longer keeps the pro
 
 int Print(const std::string& action, int pid, const std::string& state, double seconds, int version,
           const std::string& why) {
-  std::string quoted;
-  for (const char c : why)
-    quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
   std::printf(
       "{\"schema\":1,\"action\":\"%s\",\"pid\":%s,\"state\":%s,\"seconds\":%.3f,"
       "\"driver\":%d,\"error\":%s}\n",
       action.c_str(), pid == 0 ? "null" : std::to_string(pid).c_str(),
-      state.empty() ? "null" : ("\"" + state + "\"").c_str(), seconds, version,
-      why.empty() ? "null" : ("\"" + quoted + "\"").c_str());
+      JsonTextOrNull(state).c_str(), seconds, version, JsonTextOrNull(why).c_str());
   return why.empty() ? 0 : 1;
 }
 

@@ -269,10 +269,11 @@ class Job:
                 "sqr": grad.sqr,
                 "var": grad.var,
                 "noise_weight": self.model.gns.weight if self.model is not None else 0,
-                "points": self.metrics.profile.take_fresh(),
+                "points": self.metrics.profile.fresh(),
             },
             now,
         )
+        self.metrics.profile.forget_fresh()
 
     # The batch size.
 

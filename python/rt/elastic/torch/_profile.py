@@ -8,6 +8,7 @@ from rt.elastic._fit import Point, fit_perf_params
 from rt.elastic.goodput import PerfParams
 
 POINTS_MAX = 256  # Configurations that are remembered; batch sizes change at most every second.
+SYNC_MAX = 0.999  # Of a step: something of it is always computation.
 
 
 class Key(NamedTuple):
@@ -37,8 +38,8 @@ class Tally:
 
     @property
     def variance(self) -> float:
-        """The variance of the values; 0 of fewer than two."""
-        return self._squares / (self.count - 1) if self.count > 1 else 0.0
+        """The mean square of their distances from the mean: so variances can be merged."""
+        return self._squares / self.count if self.count else 0.0
 
     def state(self) -> list[float]:
         """For a checkpoint."""
@@ -76,7 +77,7 @@ class Profile:
             for each in early:
                 found.early.add(each)
             found.step.add(step_s)
-            found.sync.add(min(max(sync_s, 0.0), step_s))
+            found.sync.add(min(max(sync_s, 0.0), SYNC_MAX * step_s))
 
     @property
     def count(self) -> int:
@@ -91,9 +92,12 @@ class Profile:
             self._fitted_count = self.count
         return self._fitted
 
-    def take_fresh(self) -> list[dict[str, Any]]:
-        """The points of the profile line: what was measured since the last call."""
-        fresh, self._fresh = self._fresh, {}
+    def forget_fresh(self) -> None:
+        """What `fresh` returned was sent."""
+        self._fresh = {}
+
+    def fresh(self) -> list[dict[str, Any]]:
+        """The points of the profile line: what was measured and not sent yet."""
         return [
             {
                 "nodes": key.nodes, "ranks": key.ranks, "local": key.local,
@@ -101,7 +105,7 @@ class Profile:
                 "step": [times.step.mean, times.step.variance],
                 "sync": [times.sync.mean, times.sync.variance],
             }
-            for key, times in fresh.items()
+            for key, times in self._fresh.items()
         ]  # fmt: skip
 
     def state(self) -> list[Any]:
