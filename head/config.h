@@ -7,7 +7,7 @@
 //     and in any of them "snapshot_every": 100000, a number of events
 //    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
 //     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"},
-//    "elastic": {"interval_s": 30}, between two sizes of an elastic attempt,
+//    "elastic": {"interval_s": 30}, between two sizes, and two profiles, of an elastic attempt,
 //    "mounts": ["/abs/path"] (common/programs/served_mounts.h),
 //    "unattended": {"lease_s": 60, "keep_s": 86400, "end_file": "/abs/path"} (client_lease.h)}
 #pragma once
