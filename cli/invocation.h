@@ -25,6 +25,9 @@ struct Invocation {
   std::string gpu;          // Of undrain: the index or the uuid of a gpu.
   bool probe_gpus = false;  // Of doctor.
   std::string nproc_per_node, nnodes, max_restarts, resources;  // Of a script on several ranks.
+  std::string elastic;                                          // Bounds of their number.
+  bool trace = false;         // `rt plan`: the file is a trace of elastic jobs,
+  int nodes = 16, slots = 4;  // and this is the cluster that they are replayed on.
   std::string head, token_file, format, step, checkpoint;
   bool algorithms = false;  // `rt bridge`: only lists them.
   bool optimize = false;    // `rt bridge`: ask and tell, without a cluster.

@@ -118,6 +118,15 @@ absl::Status ReadUnattended(const Json& json, LeaseRules& rules) {
   return absl::OkStatus();
 }
 
+absl::Status ReadElastic(const Json& json, Millis& interval) {
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"interval_s"}, "elastic"));
+  const double seconds = json.GetDouble("interval_s", 30);
+  if (!(seconds >= 1 && seconds <= 86'400))
+    return Invalid("elastic/interval_s must be from 1 to 86400 seconds");
+  interval = static_cast<Millis>(seconds * 1'000);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir) {
@@ -129,7 +138,7 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   absl::Status status = CheckKeys(
       *json,
       {"cluster_name", "results_root", "results_roots", "provider", "pools", "max_workers",
-       "autoscaling", "journal", "checkpoint_store", "mounts", "unattended"},
+       "autoscaling", "journal", "checkpoint_store", "mounts", "unattended", "elastic"},
       "");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
@@ -144,6 +153,9 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
     if (setup.ok()) config.provider = *std::move(setup);
   }
   if (status.ok()) status = ReadScaling(*json, config.scaling);
+  const Json* elastic = json->Find("elastic");
+  if (status.ok() && elastic != nullptr && !elastic->is_null())
+    status = ReadElastic(*elastic, config.elastic_interval);
   if (status.ok() && !config.scaling.pools.empty() && config.provider == nullptr)
     status = Invalid("pools need a provider that makes their nodes");
   if (const Json* roots = json->Find("results_roots"); status.ok() && roots != nullptr) {

@@ -7,6 +7,7 @@
 //     and in any of them "snapshot_every": 100000, a number of events
 //    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
 //     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"},
+//    "elastic": {"interval_s": 30}, between two sizes, and two profiles, of an elastic attempt,
 //    "mounts": ["/abs/path"] (common/programs/served_mounts.h),
 //    "unattended": {"lease_s": 60, "keep_s": 86400, "end_file": "/abs/path"} (client_lease.h)}
 #pragma once
@@ -17,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
 #include "common/provider/node_provider.h"
 #include "common/run/result_roots.h"
 #include "common/spec/resources.h"
@@ -53,6 +55,7 @@ struct HeadConfig {
   StoreConfig store;
   LeaseRules unattended;
   std::vector<std::string> mounts;
+  Millis elastic_interval = limits::kElasticInterval;
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);

@@ -147,6 +147,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
     start.pools.push_back(std::move(pool));
   }
   start.max_workers = config.scaling.max_workers;
+  start.elastic_interval = config.elastic_interval;
   start.fetches_logs = !start.pools.empty();
   head.fetched_logs = std::make_unique<FetchedLogs>(options.state_dir + "/fetched-logs");
   head.settings->set_fetched_logs(head.fetched_logs.get());

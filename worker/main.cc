@@ -335,6 +335,7 @@ std::string ReadQuarantine(const std::string& file) {
 void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts,
            GpuWatch& gpus) {
   sync.AskGpuSamples([&gpus] { return gpus.samples(); });
+  sync.AskProfiles([&attempts] { return attempts.Profiles(); });
   sync.OnClearedGpu(
       [&gpus](const std::string& uuid, uint64_t quarantine) { gpus.Clear(uuid, quarantine); });
   sync.AskFault([&trees, file = flags.state_dir + "/quarantine"] {

@@ -5,6 +5,7 @@
 
 #include "cli/cloud/aws_file.h"
 #include "cli/commands/common.h"
+#include "cli/commands/plan_trace.h"
 #include "cli/commands/up.h"
 #include "cli/render/plan_space.h"
 #include "cli/written.h"
@@ -55,6 +56,7 @@ absl::StatusOr<Json> PlanOf(const Invocation& invocation, const YamlDocument& do
 ExitCode RunPlan(const Invocation& invocation) {
   if (invocation.words.size() != 1)
     return Invalid("name the file of an experiment or a cluster", "rt plan search.yaml");
+  if (invocation.trace) return RunPlanOfTrace(invocation);
   RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(FirstWord(invocation)));
   RT_ASSIGN_OR_RETURN(Json plan, PlanOf(invocation, document));
   if (invocation.output == Output::kJson) PrintJson(plan);

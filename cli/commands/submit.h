@@ -22,7 +22,10 @@ struct RankPlan {
   int64_t ranks_per_node = 1;
   int64_t max_restarts = 0;  // Of all ranks, after a failure of one.
   Json resources;            // Of each rank, as ParseResourceRequest takes them.
-  int64_t ranks() const { return nodes * ranks_per_node; }
+  int64_t ranks_min = 0, ranks_max = 0;  // Of an elastic one; both 0: its number is fixed.
+  bool is_elastic() const { return ranks_max != 0; }
+  // With which it begins.
+  int64_t ranks() const { return is_elastic() ? ranks_min : nodes * ranks_per_node; }
 };
 // nullopt: the invocation asks for none.
 absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation);

@@ -52,6 +52,25 @@ absl::StatusOr<int64_t> ReadNodes(const std::string& text, int64_t most) {
   return least;
 }
 
+// "1:4": the fewest and the most.
+absl::Status ReadBounds(const Invocation& invocation, int64_t most, RankPlan& plan) {
+  const std::string& text = invocation.elastic;
+  if (!invocation.nproc_per_node.empty() || !invocation.nnodes.empty())
+    return Invalid("--elastic lets the head choose the ranks and their nodes",
+                   "leave out --nproc-per-node and --nnodes");
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos)
+    return Invalid("--elastic: must be the fewest and the most ranks, not '" + text + "'",
+                   "--elastic 1:4");
+  RT_ASSIGN_OR_RETURN(plan.ranks_min, ReadCount("--elastic", text.substr(0, colon), 1, most));
+  RT_ASSIGN_OR_RETURN(plan.ranks_max, ReadCount("--elastic", text.substr(colon + 1), 1, most));
+  if (plan.ranks_min > plan.ranks_max)
+    return Invalid(
+        "--elastic: the fewest ranks are more than the most: '" + text + "'",
+        "--elastic " + std::to_string(plan.ranks_max) + ":" + std::to_string(plan.ranks_min));
+  return absl::OkStatus();
+}
+
 // What one rank gets, as ParseResourceRequest takes it: one cpu unless the user says otherwise.
 absl::StatusOr<Json> ReadResources(const std::string& text) {
   absl::StatusOr<Resources> each = ParseResourcesFlag(text);
@@ -83,7 +102,7 @@ Json EnvFor(const RankPlan& plan) {
     env.Set("PYTHONPATH", path);
   const char* threads = std::getenv("OMP_NUM_THREADS");
   if (threads != nullptr && *threads != 0) env.Set("OMP_NUM_THREADS", threads);
-  else if (plan.ranks_per_node > 1) env.Set("OMP_NUM_THREADS", "1");
+  else if (plan.ranks_per_node > 1 || plan.is_elastic()) env.Set("OMP_NUM_THREADS", "1");
   return env;
 }
 
@@ -109,8 +128,12 @@ Json SpecOfRanks(const Invocation& invocation, const Submission& submission,
   Json space = Json::MakeObject();
   Json command = CommandOf(submission.argv, space);
   Json resources = plan.resources;
-  resources.Set("ranks", plan.ranks());
-  resources.Set("ranks_per_node", plan.ranks_per_node);
+  if (plan.is_elastic()) {
+    resources.Set("ranks", Json(Json::Array{plan.ranks_min, plan.ranks_max}));
+  } else {
+    resources.Set("ranks", plan.ranks());
+    resources.Set("ranks_per_node", plan.ranks_per_node);
+  }
   std::string name = invocation.name;
   if (name.empty()) name = std::filesystem::path(submission.script).stem().string();
   return Json::MakeObject({{"experiment", name},
@@ -230,7 +253,8 @@ int AttendRanks(HeadClient& client, const Attendance& attendance, uint32_t ranks
 }  // namespace
 
 absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation) {
-  const bool has_ranks = !invocation.nproc_per_node.empty() || !invocation.nnodes.empty();
+  const bool has_ranks = !invocation.nproc_per_node.empty() || !invocation.nnodes.empty() ||
+                         !invocation.elastic.empty();
   for (const auto& [flag, value] : {std::pair("--max-restarts", &invocation.max_restarts),
                                     std::pair("--resources", &invocation.resources)})
     if (!has_ranks && !value->empty())
@@ -239,6 +263,7 @@ absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocatio
   if (!has_ranks) return std::optional<RankPlan>();
   RankPlan plan;
   constexpr auto kMost = static_cast<int64_t>(limits::kBundlesMax);
+  if (!invocation.elastic.empty()) RT_RETURN_IF_ERROR(ReadBounds(invocation, kMost, plan));
   if (!invocation.nproc_per_node.empty()) {
     RT_ASSIGN_OR_RETURN(plan.ranks_per_node,
                         ReadCount("--nproc-per-node", invocation.nproc_per_node, 1, kMost));

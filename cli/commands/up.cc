@@ -74,8 +74,9 @@ absl::Status WaitReady(HeadClient& client, const std::string& directory, size_t 
 
 // The part of the head's configuration that the provider does not read, as in cluster.yaml.
 static Json ConfigOf(const ClusterSpec& spec, const std::optional<PoolShape>& pool) {
-  Json config =
-      Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}});
+  Json config = Json::MakeObject({{"journal", spec.journal},
+                                  {"checkpoint_store", spec.checkpoint_store},
+                                  {"elastic", spec.elastic}});
   if (!pool.has_value()) return config;
   Json shape = Json::MakeObject({{"name", pool->name},
                                  {"resources", pool->resources},

@@ -129,8 +129,9 @@ absl::StatusOr<HostCluster> HostCluster::Make(const Home& home, const ClusterSpe
                         spec.cluster_name + "' or 'rt context remove " + spec.cluster_name + "'");
   HostCluster cluster(home, spec.cluster_name, spec.hosts);
   cluster.setup_ = spec.setup;
-  cluster.head_config_ =
-      Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}});
+  cluster.head_config_ = Json::MakeObject({{"journal", spec.journal},
+                                           {"checkpoint_store", spec.checkpoint_store},
+                                           {"elastic", spec.elastic}});
   if (!before.ok()) return cluster;
   if (home.IsUp(spec.cluster_name) && before->hosts[0].name != spec.hosts.hosts[0].name)
     return WithHint(absl::FailedPreconditionError(ToAbsl("the head of '" + spec.cluster_name +

@@ -21,7 +21,6 @@ constexpr Missing kMissing[] = {
      "'rt exp download' and 'rt trial checkpoint' fetch results, output and "
      "checkpoints"},
     {"dashboard", "'rt watch' is a live screen, and TensorBoard reads the results directory"},
-    {"--elastic", "a fixed number of ranks: --nproc-per-node N, with --nnodes for several nodes"},
 };
 
 }  // namespace

@@ -81,6 +81,8 @@ void CommandLine::AddSubmit() {
   submit->add_option("--nproc-per-node", invocation_.nproc_per_node,
                      "Run the script as this many ranks on each node, as torchrun does");
   submit->add_option("--nnodes", invocation_.nnodes, "Number of nodes with ranks (default: 1)");
+  submit->add_option("--elastic", invocation_.elastic,
+                     "Run the script as MIN:MAX ranks, and let the head resize it");
   submit->add_option("--max-restarts", invocation_.max_restarts,
                      "Restart all ranks after a failure this often (default: 0)");
   submit->add_option("--resources", invocation_.resources,
@@ -101,9 +103,14 @@ void CommandLine::AddLooking() {
       "  rt doctor\n  rt doctor -c lab -o json\n  rt doctor --gpu")
       ->add_flag("--gpu", invocation_.probe_gpus,
                  "Test the gpus of this machine as well: memory, arithmetic, links (seconds)");
-  Words(Add(&app_, "plan", "Show what a YAML file would start", RunPlan,
-            "  rt plan search.yaml\n  rt plan cluster.yaml -o json"),
-        "FILE", "File of an experiment or a cluster");
+  CLI::App* plan = Add(&app_, "plan", "Show what a YAML file would start", RunPlan,
+                       "  rt plan search.yaml\n  rt plan cluster.yaml -o json");
+  Words(plan, "FILE", "File of an experiment or a cluster, or a trace");
+  plan->add_flag("--elastic", invocation_.trace,
+                 "Replay FILE, a trace of elastic jobs, on a cluster that does not exist");
+  plan->add_option("--nodes", invocation_.nodes, "Number of nodes of that cluster (default: 16)");
+  plan->add_option("--gpus-per-node", invocation_.slots,
+                   "Number of gpus of each of its nodes (default: 4)");
 }
 
 void CommandLine::AddTools() {

@@ -117,6 +117,20 @@ std::string RenderRungs(const Json& rungs) {
   return table.Render();
 }
 
+std::string RenderAllocation(const Json& allocation) {
+  constexpr size_t kLines = 20;
+  constexpr int64_t kBarMax = 60;
+  if (!allocation.is_array() || allocation.array().empty()) return "";
+  Table table({"FROM", "RANKS", ""});
+  const Json::Array& all = allocation.array();
+  for (size_t i = all.size() > kLines ? all.size() - kLines : 0; i < all.size(); ++i) {
+    const int64_t ranks = std::clamp<int64_t>(all[i].GetInt("ranks"), 0, kBarMax);
+    table.Add({CellText(all[i].Find("at")), CellText(all[i].Find("ranks")),
+               std::string(static_cast<size_t>(ranks), '#')});
+  }
+  return table.Render();
+}
+
 std::string RenderPopulation(const Json& population) {
   if (!population.is_array() || population.array().empty()) return "";
   Table table({"TRIAL", "VALUE", "COMPARED AT", "CLONES", "CLONED FROM"});

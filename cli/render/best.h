@@ -41,6 +41,10 @@ class BestTrials {
 // none.
 std::string RenderRungs(const Json& rungs);
 
+// The ranks of an elastic experiment over time, a line with a bar for each of the newest changes.
+// Empty without changes.
+std::string RenderAllocation(const Json& allocation);
+
 // The table of a population (population based training): for each trial its newest compared value
 // and the trial whose checkpoint it last continued from. Empty without a population.
 std::string RenderPopulation(const Json& population);

@@ -28,6 +28,7 @@ void ClassMemory::Learn(const ElasticProfile& measured, double slowness) {
   }
   MergePoints(points, normalised, kClassPointsMax);
   most_progress = std::max(most_progress, measured.progress);
+  if (!(measured.noise_weight > 0)) return;
   if (has_noise && measured.progress > noise_progress) return;
   noise = measured.noise;
   noise_progress = measured.progress;

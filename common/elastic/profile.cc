@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
+#include "common/base/status.h"
+
 namespace rt {
 namespace {
 
@@ -55,6 +59,17 @@ void MergePoints(std::vector<StepPoint>& points, const std::vector<StepPoint>& m
   while (points.size() > most) DropRarest(points, more);
 }
 
+void MergeProfile(ElasticProfile& known, const ElasticProfile& more, size_t points_max) {
+  known.batches = more.batches;
+  if (more.noise_weight > 0 || known.points.empty()) {
+    known.noise = more.noise;
+    known.noise_weight = more.noise_weight;
+  }
+  known.progress = more.progress;
+  known.total = more.total;
+  MergePoints(known.points, more.points, points_max);
+}
+
 bool IsValid(const StepPoint& point) {
   const double parts[] = {point.step_mean, point.step_variance, point.sync_mean,
                           point.sync_variance};
@@ -62,6 +77,37 @@ bool IsValid(const StepPoint& point) {
                                      [](double part) { return std::isfinite(part) && part >= 0; });
   return is_finite && point.nodes > 0 && point.ranks >= point.nodes && point.local_batch > 0 &&
          point.count > 0 && point.sync_mean < point.step_mean;
+}
+
+absl::Status CheckProfile(const ElasticProfile& profile) {
+  const auto is_number = [](double value) {
+    return std::isfinite(value) && value >= 0 && value <= limits::kElasticNumberMax;
+  };
+  const BatchLimits& batches = profile.batches;
+  if (!(batches.initial >= 1) || !is_number(batches.initial))
+    return Invalid("a profile's initial_batch must be a number from 1");
+  if (!is_number(batches.most) || batches.most < batches.initial)
+    return Invalid("a profile's max_batch must be a number from its initial_batch");
+  if (batches.local_max != 0 && batches.local_max < batches.local_min)
+    return Invalid("a profile's local_bounds must be the smallest and the largest batch");
+  if (!is_number(profile.progress) || !is_number(profile.total))
+    return Invalid("a profile's progress and total must be numbers from 0");
+  if (!is_number(profile.noise.squared_norm) || !is_number(profile.noise.variance) ||
+      !is_number(profile.noise_weight))
+    return Invalid("a profile's sqr, var and noise_weight must be numbers from 0");
+  if (profile.points.size() > limits::kProfilePointsMax)
+    return Invalid("a profile has at most " + std::to_string(limits::kProfilePointsMax) +
+                   " points");
+  for (const StepPoint& point : profile.points) {
+    const bool is_valid = IsValid(point) && point.step_mean <= limits::kStepSecondsMax &&
+                          point.step_variance <= limits::kElasticNumberMax &&
+                          point.sync_variance <= limits::kElasticNumberMax &&
+                          point.ranks <= limits::kBundlesMax &&
+                          point.gpu_type.size() <= limits::kGpuTypeBytesMax;
+    if (!is_valid)
+      return Invalid("a point of a profile has times or counts that cannot be measured");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace rt

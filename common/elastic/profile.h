@@ -9,7 +9,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/fields.h"
+#include "common/base/ids.h"
 
 namespace rt {
 
@@ -63,7 +65,8 @@ struct ElasticProfile {
   double progress = 0;            // In scale-invariant iterations.
   double total = 0;               // Of the whole training; 0: unknown.
   std::vector<StepPoint> points;  // Ascending by shape, each shape once.
-  RT_FIELDS(ElasticProfile, batches, noise, progress, total, points);
+  double noise_weight = 1;        // Measurements behind the noise; 0: it is unknown.
+  RT_FIELDS(ElasticProfile, batches, noise, progress, total, points, noise_weight);
 
   uint32_t MostRanks() const;  // Of the points; 0 without any.
 };
@@ -73,9 +76,22 @@ struct ElasticProfile {
 // are dropped, but never the newest measurements.
 inline constexpr uint64_t kStepsRemembered = 1'000;
 void MergePoints(std::vector<StepPoint>& points, const std::vector<StepPoint>& more, size_t most);
+// Adds the points, and takes the newer noise (if it is known), progress and limits.
+void MergeProfile(ElasticProfile& known, const ElasticProfile& more, size_t points_max);
+
+// What a worker daemon sends of an attempt: what its rank 0 has measured and the head has not
+// recorded yet, up to its line `seq`.
+struct ProfileReport {
+  Fence fence;
+  uint64_t seq = 0;
+  ElasticProfile profile;
+  RT_FIELDS(ProfileReport, fence, seq, profile);
+};
 
 // Whether the numbers are those of a measurement: finite, positive times, and a sync time that is
 // a part of its step.
 bool IsValid(const StepPoint& point);
+// Whether a message may be taken; names the field that says something impossible.
+absl::Status CheckProfile(const ElasticProfile& profile);
 
 }  // namespace rt

@@ -57,4 +57,10 @@ absl::StatusOr<GpuSample> DecodeGpuSample(std::string_view bytes) {
   return DecodeMessage<GpuSample>(bytes);
 }
 
+std::string EncodeProfile(const ProfileReport& report) { return EncodeMessage(report); }
+
+absl::StatusOr<ProfileReport> DecodeProfile(std::string_view bytes) {
+  return DecodeMessage<ProfileReport>(bytes);
+}
+
 }  // namespace rt

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "common/elastic/profile.h"
 #include "common/spec/gpu_facts.h"
 #include "common/spec/launch_spec.h"
 #include "common/spec/observed.h"
@@ -23,5 +24,8 @@ absl::StatusOr<Observed> DecodeObserved(std::string_view bytes);
 
 std::string EncodeGpuSample(const GpuSample& sample);
 absl::StatusOr<GpuSample> DecodeGpuSample(std::string_view bytes);
+
+std::string EncodeProfile(const ProfileReport& report);
+absl::StatusOr<ProfileReport> DecodeProfile(std::string_view bytes);
 
 }  // namespace rt

@@ -14,14 +14,38 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-const Keys kTopKeys = {
-    "cluster_name", "max_workers", "min_workers", "initial_workers", "autoscaling_mode",
-    "upscaling_speed", "target_utilization_fraction", "idle_timeout_minutes", "provider", "auth",
-    "docker", "head_node_type", "available_node_types", "head_node", "worker_nodes",
-    "file_mounts", "cluster_synced_files", "file_mounts_sync_continuously", "rsync_exclude",
-    "rsync_filter", "initialization_commands", "setup_commands", "head_setup_commands",
-    "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands", "metadata",
-    "no_restart", "checkpoint_store", "journal", "autoscaling"};
+const Keys kTopKeys = {"cluster_name",
+                       "max_workers",
+                       "min_workers",
+                       "initial_workers",
+                       "autoscaling_mode",
+                       "upscaling_speed",
+                       "target_utilization_fraction",
+                       "idle_timeout_minutes",
+                       "provider",
+                       "auth",
+                       "docker",
+                       "head_node_type",
+                       "available_node_types",
+                       "head_node",
+                       "worker_nodes",
+                       "file_mounts",
+                       "cluster_synced_files",
+                       "file_mounts_sync_continuously",
+                       "rsync_exclude",
+                       "rsync_filter",
+                       "initialization_commands",
+                       "setup_commands",
+                       "head_setup_commands",
+                       "worker_setup_commands",
+                       "head_start_ray_commands",
+                       "worker_start_ray_commands",
+                       "metadata",
+                       "no_restart",
+                       "checkpoint_store",
+                       "journal",
+                       "autoscaling",
+                       "elastic"};
 const Keys kNodeTypeKeys = {"node_config", "resources", "labels", "min_workers", "max_workers",
     "idle_timeout_s", "initialization_commands", "worker_setup_commands", "docker", "spot",
     "max_price", "slots"};
@@ -69,6 +93,7 @@ class Reader {
     RT_RETURN_IF_ERROR(ReadScaling(spec));
     RT_RETURN_IF_ERROR(ReadPools(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
+    RT_RETURN_IF_ERROR(ReadElastic(spec));
     RT_RETURN_IF_ERROR(ReadStore(spec));
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
       if (json.Find(key) != nullptr)
@@ -357,6 +382,20 @@ class Reader {
     if (!secret) return absl::OkStatus();
     return Wrong("journal", "a password in the journal's URL ends up in files and logs",
                  "put it into a file that only you can read: postgres://…?passfile=FILE");
+  }
+
+  absl::Status ReadElastic(ClusterSpec& spec) const {
+    const Json* elastic = document_.value.Find("elastic");
+    if (elastic == nullptr || elastic->is_null()) return absl::OkStatus();
+    RT_RETURN_IF_ERROR(CheckKeys(*elastic, "elastic", {"interval_s"}));
+    const Json* interval = elastic->Find("interval_s");
+    const bool is_number = interval == nullptr || interval->is_number();
+    const double seconds = elastic->GetDouble("interval_s", 30);
+    if (!is_number || !(seconds >= 1 && seconds <= 86'400))
+      return Wrong("elastic/interval_s", "the interval must be from 1 to 86400 seconds",
+                   "write the least time between two sizes of an elastic trial, such as 30");
+    spec.elastic = *elastic;
+    return absl::OkStatus();
   }
 
   absl::Status CheckQuota(const Json& store) const {

@@ -40,6 +40,7 @@ struct ClusterSpec {
   std::vector<NodePool> pools;
   std::string region;  // Of aws.
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
+  Json elastic;  // {"interval_s": 30}; for the head.
   Json checkpoint_store;  // The same (docs/checkpoint-format.md).
   std::vector<std::string> warnings;    // For standard error, one line each.
   YamlDocument document;  // What it was read from: places what a provider finds wrong later.

@@ -22,6 +22,7 @@ const Names kUsed = {"cluster_name",
                      "checkpoint_store",
                      "journal",
                      "autoscaling",
+                     "elastic",
                      "head_start_ray_commands",
                      "worker_start_ray_commands"};
 const Names kUsedByDemand = {"idle_timeout_minutes", "upscaling_speed"};

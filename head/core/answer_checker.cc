@@ -2,6 +2,7 @@
 
 #include "common/algorithms/explorer.h"
 #include "head/core/answers.h"
+#include "head/core/elastic.h"
 #include "head/core/lane.h"
 
 namespace rt {
@@ -16,6 +17,7 @@ absl::Status Differs(uint64_t seq, const std::string& what) {
 
 AnswerChecker::AnswerChecker(World world) : world_(std::move(world)) {
   for (ExperimentId id : world_.index.open_models) NoteResults(id);
+  NoteProfiles();
 }
 
 absl::Status AnswerChecker::See(const Record& record) {
@@ -25,6 +27,9 @@ absl::Status AnswerChecker::See(const Record& record) {
     last_recorded_[rung->trial.experiment] = rung->trial.number;
   } else if (const auto* answer = std::get_if<event::Answered>(&record.event)) {
     if (answer->session == 0) verdict = CheckAnswer(*answer);
+    ++answers_;
+  } else if (const auto* sizes = std::get_if<event::SizesAnswered>(&record.event)) {
+    verdict = CheckSizes(*sizes);
     ++answers_;
   }
   Apply(world_, record);
@@ -38,12 +43,29 @@ absl::Status AnswerChecker::See(const Record& record) {
   } else if (const auto* answered = std::get_if<event::Answered>(&record.event)) {
     NoteAnswer(*answered);
   }
+  const bool may_teach = std::holds_alternative<event::ProfileRecorded>(record.event) ||
+                         std::holds_alternative<event::TrialEnded>(record.event) ||
+                         std::holds_alternative<event::TrialRetried>(record.event);
+  if (may_teach && !world_.state.profiles.empty()) NoteProfiles();
   for (ExperimentId id : world_.index.open_models) NoteQuestions(id);
   const auto is_over = [&](const auto& one) {
     return !world_.index.open_models.contains(one.first);
   };
   std::erase_if(questions_, is_over);
   return verdict;
+}
+
+void AnswerChecker::NoteProfiles() { memories_[world_.state.seq] = RecallProfiles(world_.state); }
+
+// The policies give the same sizes to what they had read.
+absl::Status AnswerChecker::CheckSizes(const event::SizesAnswered& answer) {
+  const auto later = memories_.upper_bound(answer.observed_through);
+  ElasticMemory known = later == memories_.begin() ? ElasticMemory() : std::prev(later)->second;
+  const event::SizesAnswered again = AnswerElastic(QuestionOf(answer, std::move(known))).answer;
+  // No later answer has read less than this one.
+  if (later != memories_.begin()) memories_.erase(memories_.begin(), std::prev(later));
+  if (again == answer) return absl::OkStatus();
+  return Differs(world_.state.seq + 1, "a policy gave sizes to elastic attempts");
 }
 
 absl::Status AnswerChecker::CheckRung(const event::RungRecorded& rung) {

@@ -12,6 +12,7 @@
 #include "common/decide/scheduler.h"
 #include "common/search/model.h"
 #include "head/core/core.h"
+#include "head/core/profiles.h"
 
 namespace rt {
 
@@ -32,12 +33,14 @@ class AnswerChecker {
  private:
   absl::Status CheckRung(const event::RungRecorded& rung);
   absl::Status CheckAnswer(const event::Answered& answer) const;
+  absl::Status CheckSizes(const event::SizesAnswered& answer);
   event::Answered Recompute(const event::Answered& answer) const;
   event::Answered OfModel(const event::Answered& answer) const;
   event::Answered OfExplorer(const event::Answered& answer) const;
   void NoteQuestions(ExperimentId id);
   void NoteResults(ExperimentId id);
   void NoteAnswer(const event::Answered& answer);
+  void NoteProfiles();
   std::optional<uint32_t> LastRecorded(ExperimentId id) const;
   TrialVerdict VerdictOfRow(TrialId id) const;
 
@@ -49,6 +52,8 @@ class AnswerChecker {
   std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.
   // Of experiments with a model: what was known after each record since its last answer.
   std::map<ExperimentId, std::map<uint64_t, std::vector<TrialResult>>> results_;
+  // What was known of elastic jobs after each record since their last answer.
+  std::map<uint64_t, ElasticMemory> memories_;
   uint64_t answers_ = 0;
 };
 

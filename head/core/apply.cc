@@ -16,6 +16,7 @@
 #include "head/core/executor_index.h"
 #include "head/core/index.h"
 #include "head/core/owner_policy.h"
+#include "head/core/profiles.h"
 #include "head/core/requests.h"
 
 namespace rt {
@@ -389,12 +390,10 @@ struct Applier {
   }
   void operator()(const event::AttemptResizeGivenUp& e) { GiveUpResize(world, e); }
   void operator()(const event::AttemptResized& e) { ApplyResized(world, e, at); }
+  void operator()(const event::ProfileRecorded& e) { ApplyProfile(world, e, at); }
+  void operator()(const event::SizesAnswered&) {}
   void operator()(const event::PortAgreed& e) { LiveOf(world, e.attempt).port = e.port; }
-  void operator()(const event::RankExited& e) {
-    Attempt& live = LiveOf(world, e.attempt);
-    RT_CHECK(live.ExitOf(e.exit.rank) == nullptr);
-    live.exits.push_back(e.exit);
-  }
+  void operator()(const event::RankExited& e) { AddExit(world, e); }
   void operator()(const event::AttemptEnded& e) { ApplyEnd(world, e, at); }
   void operator()(const event::ReportsAccepted& e) { ApplyRows(world, e, seq); }
   void operator()(const event::CheckpointShardCommitted& e) { ApplyShard(world, e); }

@@ -192,4 +192,10 @@ void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at) {
   all.insert(place, {e.attempt.number, e.rank, at, e.outputs, resizes});
 }
 
+void AddExit(World& world, const event::RankExited& e) {
+  Attempt& live = LiveOf(world, e.attempt);
+  RT_CHECK(live.ExitOf(e.exit.rank) == nullptr);
+  live.exits.push_back(e.exit);
+}
+
 }  // namespace rt

@@ -27,4 +27,6 @@ void ApplyShard(World& world, const event::CheckpointShardCommitted& e);
 void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at);
 void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at);
 
+void AddExit(World& world, const event::RankExited& e);
+
 }  // namespace rt

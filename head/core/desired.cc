@@ -9,6 +9,7 @@
 #include "head/core/draft.h"
 #include "head/core/names.h"
 #include "head/core/owner_policy.h"
+#include "head/core/profiles.h"
 
 namespace rt {
 namespace {
@@ -183,6 +184,12 @@ uint64_t CompleteSeq(const World& world, const Owner& owner, const Attempt& live
   return all.empty() || !all.back().IsOf(live) ? 0 : all.back().seq;
 }
 
+uint64_t ProfileSeq(const World& world, const AttemptId& attempt) {
+  if (!world.index.elastic.contains(attempt.owner)) return 0;
+  const JobProfile* known = FindProfile(world.state, attempt.owner);
+  return known != nullptr && known->attempt == attempt ? known->seq : 0;
+}
+
 }  // namespace
 
 std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
@@ -205,6 +212,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
     wanted.suspend = live.suspending;
     if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
+    if (fence.rank == 0) wanted.profile_seq = ProfileSeq(world, fence.attempt);
     FillEviction(world, live, wanted);
     FillResize(live, wanted);
   }
@@ -218,6 +226,7 @@ LaunchSpec LaunchSpecFor(const World& world, const Fence& fence) {
   launch.fence = fence;
   const Owner& owner = fence.attempt.owner;
   launch.world_size = RanksOf(world, owner, *attempt);
+  launch.takes_profile = fence.rank == 0 && world.index.elastic.contains(owner);
   PolicyOf(owner).fill_launch(world, *attempt, launch);
   if (launch.world_size > 1 || launch.env.contains(kTorchrunId)) FillRank(world, *attempt, launch);
   launch.gpu_uuids = GpusFor(world, *attempt, fence.rank);

@@ -19,6 +19,7 @@ struct DesiredAttempt {
   Millis evict_by = 0;   // The deadline, by the head's clock; 0: none.
   uint64_t decided_seq = 0;   // Up to here its driver has decided about its rows.
   uint64_t complete_seq = 0;  // Of a gang: the newest row with a complete checkpoint.
+  uint64_t profile_seq = 0;   // Of rank 0: what was measured up to this line is recorded.
   AttemptId start_after;      // It starts once that one has ended; no owner: at once.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };

@@ -82,7 +82,8 @@ ElasticQuestion::Job JobOf(const Core& core, const Owner& owner, Millis now) {
   const Attempt& live = *runs.live();
   const ResourceRequest& request = RequestOf(core.world, owner);
   const size_t pending = live.resize.is_pending() ? live.resize.members.size() : 0;
-  ElasticQuestion::Job job{.attempt = IdOf(owner, live)};
+  ElasticQuestion::Job job{.attempt = IdOf(owner, live),
+                           .job_class = JobClassOf(core.world, owner)};
   job.now.ranks = static_cast<uint32_t>(std::max(live.members.size(), pending));
   job.now.ranks_min = request.ranks_min;
   job.now.ranks_max = request.ranks_max;
@@ -203,31 +204,49 @@ class Surplus {
   std::map<Owner, uint32_t> wanted_;
 };
 
-// Whether somebody waits who could run if elastic attempts did not grow.
+// Whether an owner waits who could run if elastic attempts did not grow.
 bool IsAwaited(Draft& draft) {
+  if (draft.index().ready.empty()) return false;
+  const Surplus all(draft);
+  size_t most = limits::kPreemptionsPerRound;
   for (const auto& [wanted, queue] : draft.index().ready) {
-    Surplus surplus(draft);
+    if (most-- == 0) return false;
+    Surplus surplus = all;
     const auto& [order, owner] = *queue.by_order.begin();
-    if (surplus.Take(wanted, AvoidedBy(draft.core.world, owner))) return true;
-    if (surplus.ShrinkFor(wanted, AvoidedBy(draft.core.world, owner), -order.behind)) return true;
+    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
+    if (surplus.Take(wanted, avoided)) return true;
+    if (surplus.ShrinkFor(wanted, avoided, -order.behind)) return true;
   }
   return false;
 }
 
-void TryResize(Draft& draft, const AttemptId& attempt, uint32_t ranks) {
+// The policy gives this size to the attempt. Growth is for later while others wait.
+void TryResize(Draft& draft, const SharedJob& job, bool is_awaited) {
+  const AttemptId& attempt = job.attempt;
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr || !draft.index().elastic.contains(attempt.owner)) return;
   const ResourceRequest& request = RequestOf(draft.core.world, attempt.owner);
+  const uint32_t ranks = job.ranks;
   if (ranks < request.ranks_min || ranks > request.ranks_max || ranks == live->members.size())
     return;
   if (!MayChange(draft.core, attempt.owner, *live, draft.now)) return;
-  if (ranks > live->members.size() && IsAwaited(draft)) return;
+  if (ranks > live->members.size() && is_awaited) return;
   // A growth may find less than the policy counted on, because capacity is split over nodes.
   for (uint32_t size = ranks; size != live->members.size(); --size) {
     const bool is_done = OnResizeRun(draft, {.owner = attempt.owner, .ranks = size}).ok();
     if (is_done) NoteTry(draft, attempt);
     if (is_done || size < live->members.size()) return;
   }
+}
+
+// For people, who ask why an attempt has the size that it has.
+void NoteShares(Draft& draft, const event::SizesAnswered& answer) {
+  std::map<Owner, ElasticShare>& shares = draft.soft().elastic_shares;
+  shares.clear();
+  for (const SharedGroup& group : answer.groups)
+    for (const SharedJob& job : group.jobs)
+      shares[job.attempt.owner] = {job.attempt, group.policy, job.ranks, job.speed_up,
+                                   job.speed_up_more};
 }
 
 }  // namespace
@@ -245,21 +264,6 @@ double RestartSeconds(const Runs& runs) {
   return seconds > 0 ? seconds : kRestartGuess_s;
 }
 
-input::ElasticAnswered AnswerElastic(const ElasticQuestion& question) {
-  input::ElasticAnswered answer{.epoch = question.epoch,
-                                .observed_through = question.observed_through};
-  for (const ElasticQuestion::Group& group : question.groups) {
-    ElasticRound round{.capacity = group.capacity,
-                       .ranks_per_node = group.ranks_per_node,
-                       .arrival_s = question.arrival_s};
-    for (const ElasticQuestion::Job& job : group.jobs) round.jobs.push_back(job.now);
-    const std::vector<uint32_t> sizes = EqualSplit().Allocate(round);
-    for (size_t i = 0; i < sizes.size(); ++i)
-      if (!group.jobs[i].now.is_fixed) answer.sizes.push_back({group.jobs[i].attempt, sizes[i]});
-  }
-  return answer;
-}
-
 std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
   const World& world = core.world;
   if (world.index.elastic.empty()) return std::nullopt;
@@ -273,15 +277,19 @@ std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
     if (MayChange(core, owner, live, now)) about.push_back(IdOf(owner, live));
   }
   if (about.empty()) return std::nullopt;
-  const bool has_changed = about != asked_about_ || world.index.capacity_version != asked_version_;
+  const bool has_changed = about != asked_about_ ||
+                           world.index.capacity_version != asked_version_ ||
+                           world.index.profiled_attempts != asked_profiles_;
   if (!has_changed && now < asked_at_ + core.soft.elastic_interval) return std::nullopt;
   ElasticQuestion question{.epoch = world.state.epoch,
                            .observed_through = world.state.seq,
-                           .arrival_s = ArrivalSeconds(world.state, now)};
+                           .arrival_s = ArrivalSeconds(world.state, now),
+                           .memory = RecallProfiles(world.state)};
   AddGroup(core, owners, false, now, question);
   AddGroup(core, owners, true, now, question);
   asked_about_ = std::move(about);
   asked_version_ = world.index.capacity_version;
+  asked_profiles_ = world.index.profiled_attempts;
   asked_at_ = now;
   is_under_way_ = true;
   return question;
@@ -291,16 +299,26 @@ void ElasticDesk::Take(const input::ElasticAnswered&) { is_under_way_ = false; }
 
 absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input) {
   const State& state = draft.state();
-  if (input.epoch != state.epoch || input.observed_through > state.seq) return absl::OkStatus();
+  const event::SizesAnswered& answer = input.answer;
+  if (input.epoch != state.epoch || answer.observed_through > state.seq) return absl::OkStatus();
   std::erase_if(draft.soft().elastic_tries,
                 [&](const auto& one) { return !draft.index().elastic.contains(one.first); });
+  NoteShares(draft, answer);
+  const uint64_t before = state.seq;
   // What shrinks first may be what another one grows by later.
-  for (const bool shrinks : {true, false})
-    for (const input::ElasticAnswered::Size& size : input.sizes) {
-      const Attempt* live = FindLive(draft.state(), size.attempt);
-      if (live != nullptr && (size.ranks < live->members.size()) == shrinks)
-        TryResize(draft, size.attempt, size.ranks);
-    }
+  for (const bool grows : {false, true}) {
+    std::optional<bool> is_awaited;
+    for (const SharedGroup& group : answer.groups)
+      for (const SharedJob& job : group.jobs) {
+        const Attempt* live = FindLive(draft.state(), job.attempt);
+        const bool may_change = live != nullptr && !job.fixed && job.ranks != live->members.size();
+        if (!may_change || (job.ranks > live->members.size()) != grows) continue;
+        // A growth takes nothing that could not be taken back: it changes nothing for the next one.
+        if (grows && !is_awaited.has_value()) is_awaited = IsAwaited(draft);
+        TryResize(draft, job, is_awaited.value_or(false));
+      }
+  }
+  if (state.seq != before) draft.Emit(answer);
   return absl::OkStatus();
 }
 

@@ -7,17 +7,20 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/elastic/allocation.h"
 #include "head/core/core.h"
+#include "head/core/profiles.h"
 
 namespace rt {
 
 struct ElasticQuestion {
   struct Job {
     AttemptId attempt;
-    ElasticJob now;
+    std::string job_class;
+    ElasticJob now;  // Without what was measured.
   };
   // Owners that share one kind of capacity: those that ask for gpus, and the others.
   struct Group {
@@ -29,10 +32,14 @@ struct ElasticQuestion {
   uint64_t observed_through = 0;
   double arrival_s = 0;
   std::vector<Group> groups;
+  ElasticMemory memory;
 };
 
-// Nothing is measured yet: the policy is an equal split.
+// elastic_answer.cc: by an equal split where nothing was measured of any job of a group, and by
+// costates otherwise.
 input::ElasticAnswered AnswerElastic(const ElasticQuestion& question);
+// The question of a journalled answer; `memory` is what was known when it was asked.
+ElasticQuestion QuestionOf(const event::SizesAnswered& answer, ElasticMemory memory);
 
 // What the lane is asked about elastic owners; one question at a time. Soft, as LaneDesk.
 class ElasticDesk {
@@ -45,7 +52,7 @@ class ElasticDesk {
   bool is_under_way_ = false;
   Millis asked_at_ = 0, looked_at_ = 0;
   std::vector<AttemptId> asked_about_;
-  uint64_t asked_version_ = 0;
+  uint64_t asked_version_ = 0, asked_profiles_ = 0;
 };
 
 // The seconds that a change of its size costs the owner, as measured; without a measurement a

@@ -118,6 +118,8 @@ const auto kAttempts = Overloaded{
     [](const event::AttemptResized& e) {
       return M{.owners = {e.attempt.owner}, .invites_placement = true};
     },
+    [](const event::ProfileRecorded& e) { return Owned(e.attempt.owner); },
+    [](const event::SizesAnswered&) { return M{}; },
     [](const event::RankExited& e) { return Owned(e.attempt.owner); },
     [](const event::ReportsAccepted& e) { return M{.reader = DriverOf(e)}; },
     [](const event::CheckpointShardCommitted&) { return M{}; },

@@ -72,6 +72,7 @@ struct Sync {
   // Attempts that it has forgotten and whose outputs it is still looking through or pushing.
   std::set<Fence> outputs = {};
   std::vector<GpuSample> gpu_samples = {};  // The newest of each gpu.
+  std::vector<ProfileReport> profiles = {};
 };
 // The connection that carried the node's Sync closed. It says nothing when there is a newer one.
 struct Disconnected {
@@ -303,13 +304,8 @@ struct LaneAnswered {
 };
 // How many ranks a policy gives to elastic attempts (elastic.h).
 struct ElasticAnswered {
-  struct Size {
-    AttemptId attempt;
-    uint32_t ranks = 0;
-  };
   uint64_t epoch = 0;
-  uint64_t observed_through = 0;
-  std::vector<Size> sizes;
+  event::SizesAnswered answer;
 };
 // The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {

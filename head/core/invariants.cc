@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "common/base/check.h"
+#include "common/base/limits_elastic.h"
 #include "common/base/limits_executors.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
@@ -36,10 +37,13 @@ struct Dumper {
     Put(id.experiment);
     Put(id.number);
   }
+  void Put(const Owner& owner) {
+    Put(owner.kind);
+    Put(owner.group);
+    Put(owner.number);
+  }
   void Put(const AttemptId& id) {
-    Put(id.owner.kind);
-    Put(id.owner.group);
-    Put(id.owner.number);
+    Put(id.owner);
     Put(id.number);
     Put(id.generation);
   }
@@ -207,6 +211,18 @@ void CheckExecutors(const World& world) {
   RT_CHECK(index.ended.size() <= limits::kEndedExecutorsKept);
 }
 
+void CheckProfiles(const State& state) {
+  RT_CHECK(state.profiles.size() <= limits::kProfilesMax);
+  const Owner* before = nullptr;
+  for (const JobProfile& one : state.profiles) {
+    RT_CHECK(before == nullptr || *before < one.attempt.owner);
+    before = &one.attempt.owner;
+    RT_CHECK(one.profile.points.size() <= limits::kProfilePointsMax);
+    for (size_t i = 1; i < one.profile.points.size(); ++i)
+      RT_CHECK(one.profile.points[i - 1].shape() < one.profile.points[i].shape());
+  }
+}
+
 }  // namespace
 
 void CheckInvariants(const Core& core) {
@@ -258,6 +274,7 @@ void CheckInvariants(const Core& core) {
   CheckResizes(world);
   CheckMachines(world.state);
   CheckNodes(world);
+  CheckProfiles(world.state);
 }
 
 std::string CanonicalDump(const State& state) {

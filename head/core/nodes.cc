@@ -8,6 +8,7 @@
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
 #include "head/core/names.h"
+#include "head/core/profiles.h"
 
 namespace rt {
 namespace {
@@ -228,6 +229,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   HandleAway(draft, node, sync);
   for (const Observed& observed : sync.observed) OnObserved(draft, sync.node, observed);
   if (is_new_daemon) LoseMissing(draft, sync);
+  TakeProfiles(draft, sync);
   if (!could_work && MayTakeWork(draft.core, sync.node, draft.now)) draft.soft().try_place = true;
   return absl::OkStatus();
 }

@@ -202,6 +202,16 @@ struct Node {
   bool counts() const { return !lost && !gone; }
 };
 
+// What an elastic owner has measured, merged over its attempts (profiles.h).
+struct JobProfile {
+  AttemptId attempt;  // The newest that measured something,
+  uint64_t seq = 0;   // and its newest line that is contained.
+  std::string job_class;
+  ElasticProfile profile;
+  Millis at = 0;  // Of the newest record.
+  RT_FIELDS(JobProfile, attempt, seq, job_class, profile, at);
+};
+
 // The answer given to a request key, so that a retry gets the same one.
 struct Request {
   JobId job;
@@ -269,6 +279,7 @@ struct Index {
   std::set<AttemptId> resizing;              // Live ones whose resize is under way.
   std::set<Owner> elastic;                   // Live ones whose size the head changes.
   uint64_t capacity_version = 0;             // Of what is in use, and of what is there.
+  uint64_t profiled_attempts = 0;            // That measured something, since the index was made.
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.
@@ -300,10 +311,12 @@ struct State {
   Millis requested_at = 0;
   uint64_t next_executor = 1;
   std::map<ExecutorId, Executor> executors;
+  // Ascending by owner; at most limits::kProfilesMax. Also of owners that are over.
+  std::vector<JobProfile> profiles;
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
             last_machine, machines, pools, requested_bundles, requested_by, requested_at,
-            next_executor, executors);
+            next_executor, executors, profiles);
 };
 
 // A State with its index: what Step works on.
@@ -354,6 +367,14 @@ struct ElasticTry {
   Millis at = 0;
   uint32_t fruitless = 0;
 };
+// What a policy answered last about an elastic owner that runs.
+struct ElasticShare {
+  AttemptId attempt;
+  std::string policy;
+  uint32_t ranks = 0;
+  double speed_up = 0;  // As in SharedJob.
+  double speed_up_more = 0;
+};
 struct Soft {
   std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
@@ -375,6 +396,7 @@ struct Soft {
   std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
   Millis elastic_interval = limits::kElasticInterval;
   std::map<Owner, ElasticTry> elastic_tries;  // Of elastic owners that run.
+  std::map<Owner, ElasticShare> elastic_shares;
   bool try_place = false;  // Something changed since the last placement round.
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
   std::optional<uint32_t> max_workers;    // Of all pools together, as it said.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
@@ -173,6 +174,22 @@ absl::StatusOr<std::vector<GpuSample>> SamplesFromWire(const v1::SyncRequest& re
   return samples;
 }
 
+// A profile that says something impossible is left out: the worker has checked what it took.
+absl::StatusOr<std::vector<ProfileReport>> ProfilesFromWire(const v1::SyncRequest& request) {
+  std::vector<ProfileReport> profiles;
+  if (request.profiles_size() > limits::kProfilesOfNodeMax)
+    return Invalid("too many profiles in one Sync");
+  for (const std::string& bytes : request.profiles()) {
+    RT_ASSIGN_OR_RETURN(ProfileReport report, DecodeProfile(bytes));
+    RT_RETURN_IF_ERROR(CheckOwner(report.fence.attempt.owner));
+    if (!CheckProfile(report.profile).ok()) continue;
+    for (StepPoint& point : report.profile.points)
+      point.gpu_type = ValidUtf8(point.gpu_type, limits::kGpuTypeBytesMax);
+    profiles.push_back(std::move(report));
+  }
+  return profiles;
+}
+
 }  // namespace
 
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node) {
@@ -191,6 +208,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
     sync.observed.push_back(std::move(observed));
   }
   RT_ASSIGN_OR_RETURN(sync.gpu_samples, SamplesFromWire(request));
+  RT_ASSIGN_OR_RETURN(sync.profiles, ProfilesFromWire(request));
   sync.draining = request.draining();
   sync.drain_reason = ValidUtf8(request.drain_reason(), limits::kReasonBytesMax);
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
@@ -320,6 +338,7 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
       added->set_move_for_ms(std::max<Millis>(1, desired.evict_by - from.now));
     added->set_judged_seq(desired.decided_seq);
     added->set_whole_seq(desired.complete_seq);
+    added->set_profile_seq(desired.profile_seq);
     if (desired.start_after.owner.kind != Owner::Kind::kNone)
       *added->mutable_after() = ToWire(Fence{desired.start_after, 0});
     // The worker asks again for an attempt that came without its body.

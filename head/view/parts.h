@@ -8,6 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "head/core/core.h"
+#include "head/core/profiles.h"
 #include "head/view/view.h"
 
 namespace rt {
@@ -62,6 +63,15 @@ Json ListOf(const Map& items, Make&& make) {
 }
 // view_warnings.cc
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment);
+// elastic.cc. What the policy answered last about the live owner; null: nothing since the head
+// started.
+const ElasticShare* FindShare(const Core& core, const Owner& owner);
+// "the policy 'costate' gives it 2, …"
+std::string ShareText(const ElasticShare& share);
+// Null where the owner does not run or has a fixed size.
+Json ElasticOf(const Core& core, const Owner& owner);
+// The ranks of its trials together after each change, of which the newest are listed.
+Json AllocationOf(const Experiment& experiment);
 Json AttemptsOf(const Core& core, const Owner& owner, const Runs& runs);
 // What the newest attempt that kept something wrote; null when there is none.
 Json OutputsOf(const Runs& runs);

@@ -434,6 +434,8 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   const ChosenAlgorithms& chosen = core.world.index.experiments.at(id).chosen;
   if (chosen.clones) item.Set("population", PopulationOf(experiment));
   item.Set("rungs", chosen.clones ? Json::MakeArray() : RungsOf(experiment, chosen.reviews));
+  item.Set("allocation",
+           spec.resources.is_elastic() ? AllocationOf(experiment) : Json::MakeArray());
   item.Set("last_error", LastErrorOf(core, experiment));
   item.Set("trials_never_started", NeverStarted(core, experiment));
   item.Set("warnings", TextsJson(WarningsOf(core.world, experiment)));

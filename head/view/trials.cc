@@ -413,6 +413,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
                                              : Json::MakeObject({{"reason", waiting.reason},
                                                                  {"needs", ToJson(request)},
                                                                  {"frees", waiting.frees}}));
+  item.Set("elastic", ElasticOf(core, Owner::Of(id)));
   item.Set("attempts", AttemptsOf(core, Owner::Of(id), trial->runs));
   item.Set("checkpoints", CheckpointsOf(core.world.state, trial->runs));
   item.Set("outputs", OutputsOf(trial->runs));

@@ -8,6 +8,7 @@
 #include "head/core/places.h"
 #include "head/core/pools.h"
 #include "head/core/priorities.h"
+#include "head/view/parts.h"
 #include "head/view/why.h"
 
 namespace rt {
@@ -78,9 +79,14 @@ Waiting WhySized(const Core& core, const Owner& owner, Millis now) {
   const std::string has = "has " + std::to_string(ranks) + " of " +
                           std::to_string(request.ranks_min) + " to " +
                           std::to_string(request.ranks_max) + " ranks: ";
+  const ElasticShare* share = FindShare(core, owner);
+  const bool is_decided = share != nullptr && share->ranks == ranks;
+  const std::string why = is_decided ? ShareText(*share) : "";
   if (CountFree(core, request.WithRanks(1), now, 1) == 0)
-    return {has + "no node has " + Describe(request.one()) + " free for one more", "free capacity"};
-  return {has + "its size is decided again soon",
+    return {has + "no node has " + Describe(request.one()) + " free for one more" +
+                (why.empty() ? "" : "; " + why),
+            "free capacity"};
+  return {has + (why.empty() ? "its size is decided again soon" : why),
           "a decision, at most " + std::to_string(core.soft.elastic_interval / 1'000) +
               " s after its last size"};
 }

@@ -19,6 +19,7 @@ import cloud
 import data_sets
 import digits
 import elastic_lib
+import elastic_live
 import hosts
 import light
 import loss
@@ -59,6 +60,7 @@ BENCHES = {
     "verdict": populations.verdict,
     "train": train.train,
     "elastic_lib": elastic_lib.elastic_lib,
+    "elastic_live": elastic_live.elastic_live,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
 }

@@ -13,6 +13,7 @@ from harness import Cluster
 class RankScriptTest(unittest.TestCase):
     script = ""  # Its text. Its first argument is the directory `files`.
     cpus = 1  # Of each node.
+    more_of_cluster = ""  # Further lines of its YAML.
 
     cluster: Cluster
     files: pathlib.Path
@@ -20,6 +21,8 @@ class RankScriptTest(unittest.TestCase):
     def setUp(self) -> None:
         self.cluster = Cluster(workers=2, cpus=self.cpus)
         self.addCleanup(self.cluster.close)
+        with open(self.cluster.yaml, "a") as file:
+            file.write(self.more_of_cluster)
         self.cluster.up()
         (self.cluster.work / "rank.py").write_text(self.script)
         self.files = self.cluster.home / "files"

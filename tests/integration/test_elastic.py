@@ -72,11 +72,13 @@ class ElasticTest(ClusterTest):
         cluster.env["OMP_NUM_THREADS"] = "1"
         (cluster.work / "train.py").write_text(TRAIN)
 
-    def start(self, name: str, mode: str, ranks: int) -> subprocess.Popen:
+    def start(self, name: str, mode: str, ranks: int | str) -> subprocess.Popen:
+        """`ranks`: a number, or bounds such as "1:2"."""
         self.files = self.cluster.home / name
         self.files.mkdir()
         client = subprocess.Popen(
-            [str(BIN / "rt"), "submit", "--name", name, "--nproc-per-node", str(ranks),
+            [str(BIN / "rt"), "submit", "--name", name,
+             "--elastic" if isinstance(ranks, str) else "--nproc-per-node", str(ranks),
              "--max-restarts", "3", "train.py", "--", str(self.files), mode], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
             cwd=self.cluster.work, env=self.cluster.env)
@@ -136,6 +138,22 @@ class ElasticTest(ClusterTest):
         for before in (1, 2):
             pause = self.steps(1, before + 1)[0][3] - self.steps(1, before)[-1][3]
             print(f"resize to generation {before + 1}: {pause:.2f} s between two steps")
+
+    def test_what_rank_0_measures_reaches_the_head(self) -> None:
+        client = self.start("measured", "resize", "1:2")
+        # It may have grown before it has measured anything.
+        wait_until("a turn is held",
+                   lambda: any((self.files / f"held-{turn}").exists() for turn in (0, 1)), 120)
+        shown = wait_until("the head has recorded what was measured", lambda: next(
+            (one for one in [self.trial("measured")["elastic"]] if one and one["measured_at"]),
+            None))
+        self.assertIn(shown["ranks_measured"], (1, 2))
+        self.assertGreater(shown["progress"], 0)
+        self.assertEqual(shown["total"], 24)  # 4 epochs of 96 samples, 16 in a step.
+        for turn in (0, 1):
+            (self.files / f"go-{turn}").touch()
+        self.end(client, "measured")
+        self.assertIsNone(self.trial("measured")["elastic"])
 
     def test_the_recipe_trains_on_four_ranks(self) -> None:
         script = str(ROOT / "examples/elastic/digits_elastic.py")

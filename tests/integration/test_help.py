@@ -29,8 +29,7 @@ class HelpTest(unittest.TestCase):
     def test_what_this_release_lacks_says_what_works_instead(self) -> None:
         for words in (["exec", "ls"], ["exec", "--help"], ["attach"], ["rsync-up", "a", "b"],
                       ["rsync-down"], ["dashboard"], ["-c", "it", "dashboard", "--help"],
-                      ["submit", "--nnodes=1:2", "report.py"],
-                      ["submit", "--elastic", "1:2", "report.py"]):
+                      ["submit", "--nnodes=1:2", "report.py"]):
             with self.subTest(words=words):
                 error = self.refuse(*words)
                 self.assertIn("is not available in this release yet", error["message"])

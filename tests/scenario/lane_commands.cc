@@ -35,6 +35,25 @@ std::string Print(const LaneJob& job) {
 
 }  // namespace
 
+// Of a job that trains with 16 samples on each rank, and has almost everything before it.
+std::vector<ProfileReport> ReadMeasured(std::istream& words) {
+  if (Next<std::string>(words) != "measured") return {};
+  ProfileReport report{.fence = NextFence(words)};
+  report.seq = Next<uint64_t>(words);
+  report.profile = {.batches = {.initial = 16, .most = 48, .local_min = 16, .local_max = 16},
+                    .noise = {.squared_norm = 0.0001, .variance = 1},
+                    .progress = 10,
+                    .total = 100'000};
+  while (words >> std::ws, !words.eof()) {
+    StepPoint point{.nodes = 1, .ranks = Next<uint32_t>(words), .local_batch = 16};
+    point.count = Next<uint64_t>(words);
+    point.step_mean = Next<double>(words);
+    point.sync_mean = Next<double>(words);
+    report.profile.points.push_back(std::move(point));
+  }
+  return {std::move(report)};
+}
+
 std::vector<std::string> StoryLane::Ask(const Core& core, Millis now) {
   for (ExperimentId closed : desk_.Close(core)) models_.erase(closed);
   std::vector<std::string> lines;
@@ -50,8 +69,10 @@ std::vector<std::string> StoryLane::Ask(const Core& core, Millis now) {
     sizes_ = AnswerElastic(*question);
     for (const ElasticQuestion::Group& group : question->groups)
       lines.push_back("asked: sizes for " + FormatDouble(group.capacity) + " ranks");
-    for (const auto& [attempt, ranks] : sizes_->sizes)
-      lines.push_back("answer: " + ToString(attempt) + " " + std::to_string(ranks));
+    for (const SharedGroup& group : sizes_->answer.groups)
+      for (const SharedJob& job : group.jobs)
+        if (!job.fixed)
+          lines.push_back("answer: " + ToString(job.attempt) + " " + std::to_string(job.ranks));
   }
   if (lines.empty()) lines.emplace_back("asked: nothing");
   return lines;

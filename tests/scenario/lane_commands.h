@@ -4,6 +4,7 @@
 //   ask                   what the lane is asked now; its answers are computed
 //   propose EXP [again]   the newest answer for the experiment comes; again: a second time
 //   share [again]         the newest answer about elastic attempts comes
+//   sync NAME measured FENCE SEQ (RANKS COUNT STEP_S SYNC_S)...   with what a rank 0 has measured
 // `wait` gives an answer in place of one that is overdue.
 #pragma once
 
@@ -17,6 +18,9 @@
 #include "head/core/lane.h"
 
 namespace rt::scenario {
+
+// What follows "sync NAME".
+std::vector<ProfileReport> ReadMeasured(std::istream& words);
 
 class StoryLane {
  public:

@@ -17,6 +17,7 @@ struct NodeSide {
   std::string notice;
   NodeInventory inventory;
   std::map<Fence, Observed> observed;
+  std::vector<ProfileReport> profiles;  // Of its next Sync.
 };
 
 }  // namespace rt::scenario

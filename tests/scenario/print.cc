@@ -53,7 +53,7 @@ std::string Fields(const T& value, uint64_t seq = 0) {
     if (field == Field{} && !std::is_same_v<Field, TrialId>) return;
     // They follow from the user's text, which a story shows.
     static const std::set<std::string_view> derived = {"normal_spec", "normal_resources",
-                                                       "spec_format"};
+                                                       "spec_format", "job_class"};
     if (derived.contains(name)) return;
     text += (text.empty() ? "" : " ") + std::string(name) + "=";
     // A digest says only that there is one: its bytes are the business of a unit test.

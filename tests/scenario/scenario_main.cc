@@ -84,6 +84,7 @@ class Story {
     input::Sync sync{.node = node.id, .incarnation = 1 + node.inventory.incarnation,
                      .sync_seq = ++node.sync_seq, .inventory = node.inventory};
     for (const auto& [fence, observed] : node.observed) sync.observed.push_back(observed);
+    sync.profiles = std::exchange(node.profiles, {});
     sync.away_for = node.away_for;
     sync.draining = node.notice_until != 0;
     sync.drain_reason = node.notice;
@@ -400,13 +401,11 @@ bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb == "state")
     out_.push_back("state: " +
                    std::string(NodeStateName(core_, core_.world.state.nodes.at(node.id))));
-  if (verb == "sync") Sync(node);
+  if (verb == "sync") node.profiles = ReadMeasured(words), Sync(node);
   if (verb == "silence") node.silent = true;
   if (verb == "hear") node.silent = false;
-  if (verb == "disconnect")
-    Give(input::Disconnected{node.id, 1 + node.inventory.incarnation});
-  if (verb == "daemon_ended")
-    Give(input::DaemonEnded{core_.world.state.nodes.at(node.id).name});
+  if (verb == "disconnect") Give(input::Disconnected{node.id, 1 + node.inventory.incarnation});
+  if (verb == "daemon_ended") Give(input::DaemonEnded{core_.world.state.nodes.at(node.id).name});
   if (verb == "desired") out_.push_back(Print(DesiredFor(core_.world, node.id)));
   return true;
 }

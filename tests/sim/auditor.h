@@ -13,6 +13,7 @@
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "tests/sim/audited_spec.h"
+#include "tests/sim/auditor_elastic.h"
 #include "tests/sim/sim.h"
 
 namespace rt::sim {
@@ -256,6 +257,8 @@ class Auditor {
   void On(const event::AttemptResizeForced& e);
   void On(const event::AttemptResizeGivenUp& e);
   void On(const event::AttemptResized& e);
+  void On(const event::ProfileRecorded& e);
+  void On(const event::SizesAnswered& e);
   void On(const event::PortAgreed& e);
   void On(const event::RankExited& e);
   void On(const event::ReportsAccepted& e);
@@ -390,6 +393,7 @@ class Auditor {
   OwnerBook& LiveOf(const AttemptId& attempt);
   void Must(bool ok, const char* rule) const;
 
+  ElasticBook elastic_;
   const Record* record_ = nullptr;  // The one that is being looked at.
   const Truth* truth_ = nullptr;
   const std::vector<RowBatch>* rows_ = nullptr;

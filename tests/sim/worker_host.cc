@@ -26,6 +26,7 @@ void WorkerHost::StartDaemon() {
   std::vector<Fence> ended;
   for (auto& [fence, run] : runs_) {
     run.announced_after.reset();
+    run.measured.reset();
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
     if (run.is_silent && run.alive) WatchHang(fence, run);
@@ -361,6 +362,7 @@ void WorkerHost::SendSync() {
   sync.away_for = away_for_;
   sync.observed = worker::ObservedList(core_);
   AddGpuFaults(sync.observed);
+  AddProfiles(sync);
   sim_.Call([this, sync, seen = seen_version_, life = daemon_life_](const Sim::Reply& reply) {
     auto heard = [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {
@@ -417,8 +419,10 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
       run->second.decided_seq = std::max(run->second.decided_seq, wanted.decided_seq);
   }
   Feed(desired);
-  for (const DesiredAttempt& wanted : reply.desired)
+  for (const DesiredAttempt& wanted : reply.desired) {
     NoteComplete(wanted.fence, wanted.complete_seq);
+    NoteRecorded(wanted.fence, wanted.profile_seq);
+  }
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
 }
 

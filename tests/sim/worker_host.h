@@ -78,6 +78,8 @@ class WorkerHost {
     bool awaits_commit = false;  // report() does.
     std::set<uint64_t> checkpoint_rows;  // Rows that came with a checkpoint.
     uint64_t settled = 0;        // The newest row whose checkpoint is committed.
+    std::optional<ProfileReport> measured;  // Until it is recorded,
+    uint64_t measured_to = 0;               // and the rows up to which something was measured.
     // Of ranks that train together: after each report they meet.
     std::optional<Shard> shard;
     bool has_batch = false;     // Of the step that it is in.
@@ -121,6 +123,8 @@ class WorkerHost {
   void Join();
   std::string TokenName() const { return machine_ == 0 ? "" : name_; }
   void SendSync();
+  void AddProfiles(input::Sync& sync);
+  void NoteRecorded(const Fence& fence, uint64_t seq);
   void AddGpus(NodeInventory& inventory) const;
   void AddGpuFaults(std::vector<Observed>& observed) const;
   void ClearGpus(const std::vector<ClearedGpu>& all);

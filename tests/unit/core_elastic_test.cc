@@ -30,13 +30,26 @@ struct Elastic : Story {
     desk.Take(answer);
     REQUIRE(Do(answer).verdict.ok());
     std::vector<uint32_t> sizes;
-    for (const auto& size : answer.sizes) sizes.push_back(size.ranks);
+    for (const SharedGroup& group : answer.answer.groups)
+      for (const SharedJob& job : group.jobs)
+        if (!job.fixed) sizes.push_back(job.ranks);
     return sizes;
   }
+  // As the equal split answers where the attempt may have so many ranks.
+  input::ElasticAnswered AnswerFor(const AttemptId& attempt, uint32_t ranks) {
+    const auto held = FindLive(core.world.state, attempt)->members.size();
+    const SharedJob job{
+        .attempt = attempt, .held = static_cast<uint32_t>(held), .ranks_min = 1, .ranks_max = 2};
+    const event::SizesAnswered asked{
+        .observed_through = core.world.state.seq,
+        .groups = {{.capacity = static_cast<double>(ranks), .ranks_per_node = 2, .jobs = {job}}}};
+    input::ElasticAnswered answered = AnswerElastic(QuestionOf(asked, {}));
+    answered.epoch = core.world.state.epoch;
+    answered.answer.groups[0].jobs[0].ranks = ranks;
+    return answered;
+  }
   input::ElasticAnswered AnswerOf(uint32_t ranks) {
-    return {core.world.state.epoch,
-            core.world.state.seq,
-            {{{owner, live().number, live().generation}, ranks}}};
+    return AnswerFor({owner, live().number, live().generation}, ranks);
   }
   bool AsksFor(const input::ElasticAnswered& answer) { return !Do(answer).records.empty(); }
 };
@@ -57,12 +70,12 @@ TEST_CASE("elastic: an answer to another head, of other bounds or another genera
   --old.epoch;
   CHECK_FALSE(story.AsksFor(old));
   input::ElasticAnswered ahead = story.AnswerOf(2);
-  ahead.observed_through = story.core.world.state.seq + 1;
+  ahead.answer.observed_through = story.core.world.state.seq + 1;
   CHECK_FALSE(story.AsksFor(ahead));
   CHECK_FALSE(story.AsksFor(story.AnswerOf(3)));
   CHECK_FALSE(story.AsksFor(story.AnswerOf(0)));
   input::ElasticAnswered other = story.AnswerOf(2);
-  ++other.sizes[0].attempt.generation;
+  ++other.answer.groups[0].jobs[0].attempt.generation;
   CHECK_FALSE(story.AsksFor(other));
   CHECK(story.AsksFor(story.AnswerOf(2)));
   CHECK_FALSE(story.AsksFor(story.AnswerOf(2)));  // It came twice.
@@ -100,6 +113,46 @@ TEST_CASE("elastic: a waiter that fits nowhere prevents no growth, and a late an
   CHECK(other.core.world.index.ready.empty());  // It runs.
   other.Do(AnswerElastic(*question));
   CHECK_FALSE(other.live().resize.is_pending());  // No capacity any more.
+}
+
+TEST_CASE("elastic: nothing grows while an owner waits who gets capacity that is on its way") {
+  Elastic story;
+  const auto sync = [&] {  // A node of four cpus.
+    input::Sync now = story.SyncInput();
+    now.inventory.resources.cpu = 4 * kUnit;
+    story.Do(now);
+    for (const DesiredAttempt& desired : DesiredFor(story.core.world, story.node))
+      if (!story.running.contains(desired.fence))
+        story.running[desired.fence] = {desired.fence, Observed::Phase::kRunning, 4242};
+  };
+  sync();
+  REQUIRE(story.AsksFor(story.AnswerOf(2)));
+  const Fence first = story.FenceOf(0);
+  story.Do(input::CommitCheckpoint{.node = story.node,
+                                   .fence = first,
+                                   .manifest = "m",
+                                   .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
+                                   .bytes = 1});
+  Observed& observed = story.running.at(first);
+  observed.phase = Observed::Phase::kExited;
+  observed.suspended = true;
+  observed.signal = 15;
+  observed.last_seq = 1;
+  sync();
+  story.running.erase(first);
+  sync();
+  sync();
+  REQUIRE(story.live().members.size() == 2);
+  const ExperimentId second = story.Create(R"(,"resources":{"cpu":1,"ranks":[1,2]})"
+                                           R"(,"num_samples":1)");
+  sync();
+  sync();
+  const AttemptId other{Owner::Of(TrialId{second, 0}), 1, 1};
+  REQUIRE(FindLive(story.core.world.state, other) != nullptr);
+  // Two cpus: one is free, and the other one is what the first attempt has beyond its minimum.
+  story.Create(R"(,"resources":{"cpu":2})");
+  REQUIRE(story.live().resize.members.size() == 1);
+  CHECK_FALSE(story.AsksFor(story.AnswerFor(other, 2)));
 }
 
 TEST_CASE("elastic: after a loss it needs its minimum, whatever size it had") {

@@ -141,6 +141,18 @@ TEST_CASE("cluster: a journal is a URL or a map, and never holds a password") {
   }
 }
 
+TEST_CASE("cluster: the interval between two sizes of an elastic trial is a number of seconds") {
+  const std::string head = "cluster_name: demo\nprovider: {type: local}\nelastic: ";
+  auto spec = Load((head + "{interval_s: 5}\n").c_str());
+  REQUIRE(spec.ok());
+  CHECK(spec->elastic.GetInt("interval_s") == 5);
+  for (const char* elastic : {"{interval: 5}", "{interval_s: 0}", "{interval_s: soon}", "[5]"}) {
+    auto refused = Load((head + elastic + "\n").c_str());
+    CHECK(absl::IsInvalidArgument(refused.status()));
+    CHECK(PositionOf(refused.status()).line == 3);
+  }
+}
+
 TEST_CASE("cluster: workers come by demand where min_workers is said and below max_workers") {
   const std::string head = "cluster_name: demo\nprovider: {type: local}\nmax_workers: 4\n";
   CHECK(!LocalPool(*Load(head.c_str()), 8).has_value());

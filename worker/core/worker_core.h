@@ -64,6 +64,7 @@ struct DesiredAttempt {
   Millis evict_by = 0;               // By this daemon's clock; 0: no deadline.
   uint64_t complete_seq = 0;         // Of a gang: the newest row with a complete checkpoint.
   std::optional<Fence> start_after;  // It starts once that one has ended.
+  uint64_t profile_seq = 0;          // Up to this line the head has recorded what it measured.
 };
 struct Desired {
   uint64_t epoch = 0;

@@ -197,6 +197,9 @@ void SyncLoop::Send() {
   if (ask_samples_)
     for (const GpuSample& sample : ask_samples_())
       *request.add_gpu_samples() = EncodeGpuSample(sample);
+  if (ask_profiles_)
+    for (const ProfileReport& report : ask_profiles_())
+      *request.add_profiles() = EncodeProfile(report);
   request.set_away_for_ms(away_for_);
   const std::string asked = faults_.empty() && ask_fault_ ? ask_fault_() : "";
   request.set_trouble(faults_.empty() ? asked : faults_.begin()->second);
@@ -325,7 +328,7 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
     desired.attempts.push_back(
         {fence, one.stop(), has_body, one.suspend(), one.judged_seq(), one.move(),
          one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms(), one.whole_seq(),
-         one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt});
+         one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt, one.profile_seq()});
     if (has_body) bodies.push_back(std::move(body));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

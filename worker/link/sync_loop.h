@@ -49,6 +49,10 @@ class SyncLoop {
   // The node should drain because of its gpus: why. A notice takes precedence. Empty: it need not.
   void SetGpuDrain(std::string why);
   // Before Start. Asked at each call: the newest sample of each gpu.
+  // Before Start. What attempts have measured and the head has not recorded; any thread.
+  void AskProfiles(std::function<std::vector<ProfileReport>()> ask) {
+    ask_profiles_ = std::move(ask);
+  }
   void AskGpuSamples(std::function<std::vector<GpuSample>()> ask) { ask_samples_ = std::move(ask); }
   // Before Start. Told at each reply: quarantines of gpus that are over, by uuid and number.
   using ClearGpu = std::function<void(const std::string& uuid, uint64_t quarantine)>;
@@ -83,6 +87,7 @@ class SyncLoop {
   Renumber renumber_;
   std::function<std::string()> ask_fault_;
   std::function<std::vector<GpuSample>()> ask_samples_;
+  std::function<std::vector<ProfileReport>()> ask_profiles_;
   ClearGpu clear_gpu_;
   std::thread thread_;
   std::mutex mutex_;

@@ -87,7 +87,9 @@ void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bod
   SendDecided(desired, false);
   for (const input::DesiredAttempt& one : desired.attempts) {
     auto live = parts_.attempts.Find(one.fence);
-    if (live != nullptr && live->body().world_size > 1) live->NoteComplete(one.complete_seq);
+    if (live == nullptr) continue;
+    if (live->body().world_size > 1) live->NoteComplete(one.complete_seq);
+    live->profile().NoteRecorded(one.profile_seq);
   }
   {
     std::lock_guard lock(mutex_);

@@ -419,4 +419,14 @@ std::vector<std::shared_ptr<LiveAttempt>> AttemptTable::All() const {
   return all;
 }
 
+std::vector<ProfileReport> AttemptTable::Profiles() const {
+  std::vector<ProfileReport> profiles;
+  for (const auto& attempt : All()) {
+    if (!attempt->body().takes_profile) continue;
+    if (auto next = attempt->profile().Next())
+      profiles.push_back({attempt->fence(), next->seq, std::move(next->profile)});
+  }
+  return profiles;
+}
+
 }  // namespace rt::worker

@@ -19,6 +19,7 @@
 #include "worker/launch/launch_body.h"
 #include "worker/session/log_reader.h"
 #include "worker/session/metric_keys.h"
+#include "worker/session/profile_line.h"
 #include "worker/session/refusal_log.h"
 #include "worker/session/report_intervals.h"
 #include "worker/session/spool.h"
@@ -61,6 +62,7 @@ class LiveAttempt {
   const Fence& fence() const { return body_.fence; }
   const RunDir& dir() const { return dir_; }
   Spool& spool() { return *spool_; }
+  ProfileQueue& profile() { return profile_; }
 
   // Checks, fills in iteration, time and timestamp, and spools. Of a report that is sent again
   // after a lost connection the row that it was, which is not spooled twice.
@@ -134,6 +136,7 @@ class LiveAttempt {
   const RunDir dir_;
   const LiveEvents events_;
   std::unique_ptr<Spool> spool_;
+  ProfileQueue profile_;
   std::atomic<int> connections_{0};
   std::atomic<int> driver_calls_{0};
   std::atomic<bool> listener_closed_{false};
@@ -171,6 +174,8 @@ class AttemptTable {
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
   std::vector<std::shared_ptr<LiveAttempt>> All() const;
+  // What the attempts have measured and the head is to record.
+  std::vector<ProfileReport> Profiles() const;
   // The epoch of the newest head that sent a desired state: an older one must not decide about
   // rows.
   void NoteHead(uint64_t epoch);

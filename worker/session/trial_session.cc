@@ -93,6 +93,7 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
                                               {"stop", standing.stop || standing.stale},
                                               {"reason", standing.reason}}));
   }
+  if (op == "profile") return Profile(connection, message);
   if (op == "paused") return connection.attempt->SaySuspended();
   if (op == "error") {
     connection.attempt->SetError(
@@ -119,16 +120,30 @@ void TrialSocket::Hello(Connection& connection, const Json& message) {
     auto json = Json::Parse(text);
     return json.ok() ? *json : Json();
   };
-  Send(connection,
-       Json::MakeObject({{"op", "hello"},
-                         {"ok", true},
-                         {"control", parsed(body.control)},
-                         {"params", parsed(body.params)},
-                         {"spooled_seq", attempt.spool().last_client_seq()},
-                         {"iteration_base", body.iteration_base},
-                         {"time_total_base_s", body.time_total_base_s},
-                         {"checkpoint_dir",
-                          body.checkpoint.empty() ? Json() : Json(attempt.dir().checkpoint())}}));
+  Json hello = Json::MakeObject(
+      {{"op", "hello"},
+       {"ok", true},
+       {"control", parsed(body.control)},
+       {"params", parsed(body.params)},
+       {"spooled_seq", attempt.spool().last_client_seq()},
+       {"iteration_base", body.iteration_base},
+       {"time_total_base_s", body.time_total_base_s},
+       {"checkpoint_dir", body.checkpoint.empty() ? Json() : Json(attempt.dir().checkpoint())}});
+  if (body.takes_profile) hello.Set("takes", Json(Json::Array{"profile"}));
+  Send(connection, hello);
+}
+
+void TrialSocket::Profile(Connection& connection, const Json& message) {
+  LiveAttempt& attempt = *connection.attempt;
+  if (!attempt.body().takes_profile)
+    return Refuse(connection, Invalid("nobody wants the profile of this attempt"), 0);
+  const int64_t seq = message.GetInt("seq");
+  const Json* elastic = message.Find("elastic");
+  const absl::StatusOr<ElasticProfile> profile =
+      ReadProfile(elastic == nullptr ? Json() : *elastic);
+  if (!profile.ok()) return Refuse(connection, profile.status(), 0);
+  if (seq <= 0) return Refuse(connection, Invalid("a profile needs its number 'seq', from 1"), 0);
+  attempt.profile().Add(static_cast<uint64_t>(seq), *profile);
 }
 
 void TrialSocket::Report(Connection& connection, const Json& message) {

@@ -140,6 +140,7 @@ class TrialSocket {
   void Hello(Connection& connection, const Json& message);
   void Report(Connection& connection, const Json& message);
   void Arrive(Connection& connection, const Json& message);
+  void Profile(Connection& connection, const Json& message);
   void SayMissing(Connection& connection, const Json& message);
   void TakeCheckpoint(Connection& connection, const Json& message, const SpoolRow& row,
                       const Wait& wait);
