@@ -29,6 +29,7 @@ import rt_cluster
 import slow_store
 import spread
 import start
+import tasks
 import train
 import trials
 import wrapped
@@ -61,6 +62,7 @@ BENCHES = {
     "elastic_lib": elastic_lib.elastic_lib,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
+    "tasks": tasks.tasks,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",
