@@ -109,8 +109,8 @@ def tasks(with_peers: bool) -> None:
         print_bench(name, found[name], unit, bar, peer_text(name, unit, recorded, ray))
     note(f"first_ms: median of {FIRSTS}, without the import of the package, which took "
          f"{found['import_ms']:.0f} ms; put: {found['put_gib_per_s']:.2f} GiB/s")
-    note(f"growth: driver {found['growth_driver_mb']:.1f} MB, daemons "
-         f"{found['growth_daemons_mb']:.1f} MB; load now {os.getloadavg()[0]:.1f}")
+    note(f"growth: driver {found['growth_driver_mb']:.1f} MB ({found['growth_held_mb']:.1f} MB with all "
+         f"references held), daemons {found['growth_daemons_mb']:.1f} MB; load now {os.getloadavg()[0]:.1f}")
 
 
 def ray_figures() -> Figures:

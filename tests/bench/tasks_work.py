@@ -174,11 +174,16 @@ def wait() -> None:
 
 
 def growth() -> None:
-    """Resident bytes that 100 000 tasks leave, in this process and in the daemons."""
+    """Resident bytes that 100 000 tasks add in this process and in the daemons: with all
+    references held, and once they are gone."""
     warm()
     pids = [os.getpid(), *map(int, os.environ.get("RT_BENCH_PIDS", "").split())]
     before = [resident(pid) for pid in pids]
-    ray.get([nothing.remote() for _ in range(GROWTH)])
+    refs = [nothing.remote() for _ in range(GROWTH)]
+    ray.get(refs)
+    figure("growth_held_mb", (resident(pids[0]) - before[0]) / 1e6)
+    del refs
+    ray.get(nothing.remote())
     after = [resident(pid) for pid in pids]
     figure("growth_driver_mb", (after[0] - before[0]) / 1e6)
     figure("growth_daemons_mb", (sum(after[1:]) - sum(before[1:])) / 1e6)
