@@ -14,11 +14,8 @@ import statistics
 
 import rt
 
-CANDIDATES = {
-    f"{kind} {value}": (kind, value)
-    for kind, values in {"neighbours": (1, 3, 9), "svm": (0.1, 1.0, 10.0), "trees": (20, 60)}.items()
-    for value in values
-}
+VALUES = {"neighbours": (1, 3, 9), "svm": (0.1, 1.0, 10.0), "trees": (20, 60)}
+CANDIDATES = {f"{kind} {value}": (kind, value) for kind in VALUES for value in VALUES[kind]}
 
 
 def make_classifier(kind, value):

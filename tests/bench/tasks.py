@@ -14,8 +14,9 @@ import peers
 from rt_cluster import BenchCluster, interpreter, note, print_bench, python_env
 
 SCRIPT = str(pathlib.Path(__file__).resolve().with_name("tasks_work.py"))
-ONE_AFTER_ANOTHER = ("tasks", "trip", "calls", "actors", "wait", "growth")
-FIRSTS, CLIENTS, CLIENTS_S = 7, 4, 4.0
+PARTS = ("tasks", "trip", "calls", "actors", "wait", "values")
+FIRSTS, FIRSTS_OF_RAY = 7, 3
+CLIENTS, CLIENTS_S = 4, 4.0
 Figures = dict[str, float]
 # Name, unit, bar; what Ray takes by its own documents or an earlier measurement.
 ROWS = (
@@ -41,8 +42,8 @@ def read_figures(text: str) -> Figures:
     return {name: float(value) for _, name, value in lines}
 
 
-def measure(argv: list[str], env: dict[str, str]) -> Figures:
-    """All figures with a cluster that is up. argv: a Python with the package, and which it is."""
+def measure(argv: list[str], env: dict[str, str], firsts_count: int) -> Figures:
+    """The figures with a cluster that is up. argv: a Python with the package, and which it is."""
 
     def run(*names: str) -> Figures:
         done = subprocess.run([argv[0], SCRIPT, argv[1], *names], env=env, text=True,
@@ -51,12 +52,11 @@ def measure(argv: list[str], env: dict[str, str]) -> Figures:
             raise SystemExit(f"{names}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         return read_figures(done.stdout)
 
-    firsts = [run("first") for _ in range(FIRSTS)]
+    firsts = [run("first") for _ in range(firsts_count)]
     found = {name: statistics.median(each[name] for each in firsts) for name in firsts[0]}
-    for name in (*ONE_AFTER_ANOTHER, "values"):
+    for name in PARTS if argv[1] == "ray" else (*PARTS, "growth"):
         found.update(run(name))
     found["wait_10000_s"] = found["wait_s"] * 10_000 / found["wait_count"]
-    found["growth_mb"] = found["growth_driver_mb"] + found["growth_daemons_mb"]
     return found
 
 
@@ -92,7 +92,9 @@ def guarded(work: Callable[[], Figures]) -> Figures | str:
 def peer_text(name: str, unit: str, recorded: str, ray: Figures | str | None) -> str:
     if ray is None:
         return recorded if recorded == "none" else f"{recorded} (recorded)"
-    return ray if isinstance(ray, str) else f"{ray[name]:.4g} {unit} (measured now)"
+    if isinstance(ray, str):
+        return ray
+    return f"{ray[name]:.4g} {unit} (Ray, measured now)" if name in ray else "none"
 
 
 def tasks(with_peers: bool) -> None:
@@ -100,23 +102,25 @@ def tasks(with_peers: bool) -> None:
     with BenchCluster(workers=1, cpus=2) as cluster:
         pids = " ".join(str(cluster.pid(part)) for part in cluster.parts)
         env = {**cluster.env, **python_env(), "RT_CLUSTER": "it", "RT_BENCH_PIDS": pids}
-        found = measure([interpreter(), "rt"], env)
+        found = measure([interpreter(), "rt"], env, FIRSTS)
     with BenchCluster(workers=1, cpus=CLIENTS) as cluster:
         env = {**cluster.env, **python_env(), "RT_CLUSTER": "it"}
         found["tasks_per_s_4_clients"] = with_clients([interpreter(), "rt"], env)
-    ray = guarded(lambda: ray_figures()) if with_peers else None
+    found["growth_mb"] = found["growth_driver_mb"] + found["growth_daemons_mb"]
+    load = os.getloadavg()[0]
+    ray = guarded(ray_figures) if with_peers else None
     for name, unit, bar, recorded in ROWS:
         print_bench(name, found[name], unit, bar, peer_text(name, unit, recorded, ray))
     note(f"first_ms: median of {FIRSTS}, without the import of the package, which took "
          f"{found['import_ms']:.0f} ms; put: {found['put_gib_per_s']:.2f} GiB/s")
-    note(f"growth: driver {found['growth_driver_mb']:.1f} MB ({found['growth_held_mb']:.1f} MB with all "
-         f"references held), daemons {found['growth_daemons_mb']:.1f} MB; load now {os.getloadavg()[0]:.1f}")
+    note(f"growth: driver {found['growth_driver_mb']:.1f} MB ({found['growth_held_mb']:.1f} MB "
+         f"with all references held), daemons {found['growth_daemons_mb']:.1f} MB; load {load:.1f}")
 
 
 def ray_figures() -> Figures:
     """The same with Ray, on clusters of its own."""
     with peers.ray_cluster(cpus=2) as (python, env):
-        found = measure([python, "ray"], env)
+        found = measure([python, "ray"], env, FIRSTS_OF_RAY)
     with peers.ray_cluster(cpus=CLIENTS) as (python, env):
         found["tasks_per_s_4_clients"] = with_clients([python, "ray"], env)
     return found
