@@ -69,7 +69,7 @@ def with_clients(argv: list[str], env: dict[str, str]) -> float:
         for each in clients:
             while each.stdout.readline() not in ("READY\n", ""):
                 pass
-        start = time.time()
+        start = time.monotonic()
         for each in clients:
             each.stdin.write(f"{start + CLIENTS_S}\n")
             each.stdin.flush()
@@ -78,7 +78,7 @@ def with_clients(argv: list[str], env: dict[str, str]) -> float:
         for each in clients:
             each.kill()
             each.wait()
-    return sum(read_figures(text)["client_tasks"] for text in texts) / CLIENTS_S
+    return sum(read_figures(text)["client_tasks_per_s"] for text in texts)
 
 
 def guarded(work: Callable[[], Figures]) -> Figures | str:
@@ -114,7 +114,8 @@ def tasks(with_peers: bool) -> None:
     note(f"first_ms: median of {FIRSTS}, without the import of the package, which took "
          f"{found['import_ms']:.0f} ms; put: {found['put_gib_per_s']:.2f} GiB/s")
     note(f"growth: driver {found['growth_driver_mb']:.1f} MB ({found['growth_held_mb']:.1f} MB "
-         f"with all references held), daemons {found['growth_daemons_mb']:.1f} MB; load {load:.1f}")
+         f"with all references held), daemons {found['growth_daemons_mb']:.1f} MB; "
+         f"wait: {found['wait_cpu_s']:.2f} s of cpu; load {load:.1f}")
 
 
 def ray_figures() -> Figures:
