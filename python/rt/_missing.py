@@ -118,8 +118,8 @@ GAPS = [
     ),
     Gap(
         "a part of Ray Core",
-        "tune.Tuner(function, param_space={'x': tune.grid_search([...])}), which runs a function "
-        "for each of many values; rt submit, which runs a script or a program on a cluster",
+        "rt.remote, rt.get, rt.put, rt.wait and actors; runtime_env={'env_vars': {...}} of a task; "
+        "rt submit, which runs a script or a program on a cluster",
         {
             "": "timeline util cluster_utils dag workflow "
             "runtime_env runtime_context experimental client ClientBuilder java_actor_class "

@@ -30,6 +30,7 @@ import rt_cluster
 import slow_store
 import spread
 import start
+import tasks
 import train
 import trials
 import wrapped
@@ -63,6 +64,7 @@ BENCHES = {
     "elastic_live": elastic_live.elastic_live,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
+    "tasks": tasks.tasks,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",

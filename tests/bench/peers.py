@@ -3,9 +3,14 @@ or, with --peers, measured now with Ray from PyPI in a virtual environment of it
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
+import re
 import subprocess
 import sys
+import tempfile
+from typing import Iterator
 
 from rt_cluster import ROOT
 
@@ -42,6 +47,27 @@ def _measure(name: str) -> str:
         tail = (done.stdout + done.stderr).strip().splitlines()[-1:]
         return f"Ray failed with {done.returncode}: {' '.join(tail)[:200]}"
     return f"{answers[-1].removeprefix('PEER ')}, measured now"
+
+
+@contextlib.contextmanager
+def ray_cluster(cpus: int) -> Iterator[tuple[str, dict[str, str]]]:
+    """A cluster of Ray that is up: its Python, and the environment of a driver."""
+    python = _python(VENV, WANTED)
+    ray = str(python.parent / "ray")
+    env = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}", "RAY_ADDRESS": "auto",
+           "RAY_USAGE_STATS_ENABLED": "0"}
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as home:
+        start = [ray, "start", "--head", f"--num-cpus={cpus}", "--disable-usage-stats",
+                 "--include-dashboard=false", "--temp-dir", home, "--port=0"]
+        started = {name: value for name, value in env.items() if name != "RAY_ADDRESS"}
+        done = subprocess.run(start, env=started, check=True, capture_output=True, text=True)
+        address = re.search(r"--address='([^']+)'", done.stdout)
+        if address:
+            env["RAY_ADDRESS"] = address[1]
+        try:
+            yield str(python), env
+        finally:
+            subprocess.run([ray, "stop"], env=started, check=False, capture_output=True)
 
 
 def shell_trials(measure: bool) -> str:

@@ -45,6 +45,16 @@ class AdvisorsTest(Examples):
         self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
 
 
+class TasksTest(Examples):
+    def test_a_cross_validation_of_tasks_and_an_actor(self) -> None:
+        text = self.run_example("tasks/cross_validation.py", "--folds", "2")
+        means = dict(re.findall(r"^(\w+ [\d.]+): (0\.\d+)$", text, re.MULTILINE))
+        self.assertEqual(len(means), 8, text)
+        best, mean = re.search(r"best: (\w+ [\d.]+), accuracy (0\.\d+) in 2 folds", text).groups()
+        self.assertEqual((mean, means[best]), (max(means.values()),) * 2)
+        self.assertGreater(float(mean), 0.97)
+
+
 class DataTest(Examples):
     def test_a_training_resumes_inside_an_epoch(self) -> None:
         text = self.run_example("data/digits_data.py", "--epochs", "20")

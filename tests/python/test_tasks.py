@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -418,6 +419,15 @@ def test_prints_of_tasks_reach_the_driver(capfd: pytest.CaptureFixture[str]) -> 
     name = "test_prints_of_tasks_reach_the_driver.<locals>.shout"
     assert f"({name} pid={number}) hello\n({name} pid={number}) there\n" in out
     assert "beware" in err
+
+
+def test_a_driver_imports_what_futures_need_when_it_needs_it() -> None:
+    text = (
+        "import sys, rt, rt.core._session; rt.remote\n"
+        "print([each for each in ('asyncio', 'concurrent.futures') if each in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
 
 
 def test_what_cannot_be_is_refused_where_it_stands() -> None:

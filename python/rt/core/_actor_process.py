@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import inspect
 import os
 import signal
 import threading
 import time
-from typing import Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from rt.core import _context
 from rt.core._channel import Message
 from rt.core._records import STREAM
 from rt.core._task_errors import pack_error
 from rt.core._values import Packed, pack
+
+if TYPE_CHECKING:  # Imported by actors with coroutines alone: it is large.
+    import asyncio
 
 Process = Any  # rt.core._process.Process, which imports this module.
 
@@ -52,6 +53,8 @@ class ActorProcess:
             made = self._process.function(digest)
             is_async = _has_coroutines(made)
             if is_async:
+                import asyncio
+
                 self._loop = asyncio.new_event_loop()
                 asyncio.set_event_loop(self._loop)
             args, kwargs = self._process.arguments(packed, values)
@@ -93,7 +96,9 @@ class ActorProcess:
                 self._borrower.flush_now()
 
     def _run_threads(self, count: int) -> NoReturn:
-        threads = concurrent.futures.ThreadPoolExecutor(count, "rt-actor")
+        from concurrent.futures import ThreadPoolExecutor
+
+        threads = ThreadPoolExecutor(count, "rt-actor")
         while True:
             threads.submit(self._call_in_thread, self._take())
 
@@ -156,6 +161,8 @@ class ActorProcess:
     # Coroutines.
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop, concurrency: int) -> NoReturn:
+        import asyncio
+
         limit = asyncio.Semaphore(concurrency)
         pump, work = self._borrower.pump, self._borrower.work
 
@@ -173,6 +180,8 @@ class ActorProcess:
         os._exit(1)
 
     async def _call_async(self, message: Message, limit: asyncio.Semaphore) -> None:
+        from asyncio import CancelledError
+
         _, number, method, packed, values, num_returns, retry_on = message
         began = time.perf_counter()
         held = self._process.hold(values)
@@ -185,7 +194,7 @@ class ActorProcess:
                 results = await self._results(number, result, num_returns)
         except ExitActor:
             self._exit()
-        except asyncio.CancelledError:
+        except CancelledError:
             self._process.post_error(
                 number, f"{self._name}.{method}", KeyboardInterrupt(), began, False
             )

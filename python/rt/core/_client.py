@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import time
 import weakref
 from collections import deque
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from rt.core._pump import Pump
 from rt.core._records import Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall, unpack
 from rt.exceptions import GetTimeoutError, TaskError
+
+if TYPE_CHECKING:  # Only futures need it, and its import takes long.
+    import concurrent.futures
 
 
 class _Countdown:
@@ -237,20 +239,19 @@ class Client:
                     found.append(index)
                     if len(found) == count:
                         break
-        if len(found) == 1:  # As in a loop that takes one at a time.
-            index = found[0]
-            ready, rest = [refs[index]], refs[:index] + refs[index + 1 :]
+        ready = [refs[index] for index in found]
+        if len(found) == 1:  # As in a loop that takes one at a time: the list is copied once.
+            kept = _Rest(refs)
+            del kept[found[0]]
         else:
             taken = set(found)
-            ready = [refs[index] for index in found]
-            rest = [each for index, each in enumerate(refs) if index not in taken]
+            kept = _Rest(each for index, each in enumerate(refs) if index not in taken)
         for each in ready:
             watch.numbers.discard(each._id)
             watch.ready.discard(each._id)
         for old in (self._last_rest(), refs):
             if isinstance(old, _Rest):
                 old.watch = None  # It changes with the newer list.
-        kept = _Rest(rest)
         kept.watch = watch
         self._last_rest = weakref.ref(kept)
         return ready, kept
@@ -356,5 +357,7 @@ _pool: Optional[concurrent.futures.ThreadPoolExecutor] = None
 def _resolver() -> concurrent.futures.ThreadPoolExecutor:
     global _pool
     if _pool is None:
-        _pool = concurrent.futures.ThreadPoolExecutor(1, "rt-futures")
+        from concurrent.futures import ThreadPoolExecutor
+
+        _pool = ThreadPoolExecutor(1, "rt-futures")
     return _pool

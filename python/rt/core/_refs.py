@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from rt.core._current import get_client
 from rt.core._values import collected
+
+if TYPE_CHECKING:  # They take as long to import as all the rest of rt.core.
+    import asyncio
+    import concurrent.futures
 
 Client = Any  # rt.core._client.Client, which imports this module.
 
@@ -70,15 +72,19 @@ class ObjectRef:
 
     def future(self) -> concurrent.futures.Future[Any]:
         """A future of concurrent.futures that ends with the value or the error."""
-        found: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        from concurrent.futures import Future
+
+        found: Future[Any] = Future()
         self._client.when_ready(self, found)
         return found
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return asyncio.wrap_future(self.future()).__await__()
+        return self.as_future().__await__()
 
     def as_future(self) -> asyncio.Future[Any]:
         """An asyncio future, in the running loop."""
+        import asyncio
+
         return asyncio.wrap_future(self.future())
 
 
@@ -117,6 +123,8 @@ class ObjectRefGenerator:
         return self
 
     async def __anext__(self) -> ObjectRef:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, self._next, None)
         if found is None:

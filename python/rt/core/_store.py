@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import Any, Optional
 
 from rt.core._values import Shared, spill
@@ -66,7 +65,12 @@ class Store:
 
 def spill_directory() -> str:
     """A directory on a disk: the attempt's in a job or trial, else the one for temporary files."""
-    return os.environ.get("RT_TRIAL_DIR") or os.environ.get("RT_SPILL_DIR") or tempfile.gettempdir()
+    found = os.environ.get("RT_TRIAL_DIR") or os.environ.get("RT_SPILL_DIR")
+    if not found:
+        import tempfile  # Not before: the driver's first task would wait for its import.
+
+        found = tempfile.gettempdir()
+    return found
 
 
 def memory_bytes() -> int:
