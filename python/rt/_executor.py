@@ -25,6 +25,7 @@ from rt.core import _dial
 
 _IDLE_S = 10.0  # Without any process: the driver is gone, or has given the executor back.
 _GREETING_S = 5.0
+_GREETINGS_MAX = 256  # Connections that have not greeted; a further one ends the oldest.
 _PDEATHSIG = 1
 
 
@@ -46,6 +47,7 @@ class Executor:
         self._directory = directory
         self._listener = _dial.listen(directory)
         self._pids: dict[int, int] = {}  # pidfd -> pid.
+        self._greetings: dict[int, _dial.Greeting] = {}  # By descriptor; the oldest is first.
         self._actor = -1  # The pidfd of a detached actor.
         self._actor_control: Optional[socket.socket] = None
         self._poll = select.poll()
@@ -63,14 +65,37 @@ class Executor:
             left = idle_since + _IDLE_S - time.monotonic()
             if left <= 0:
                 return 0
-            for fd, _ in self._poll.poll(None if self._pids else left * 1000):
+            for fd, _ in self._poll.poll(self._wait_ms(None if self._pids else left)):
                 if fd == self._listener.fileno():
                     self._accept()
+                elif fd in self._greetings:
+                    self._read(fd)
                 elif fd == self._actor:
                     return self._reap(fd)
-                else:
+                elif fd in self._pids:
                     self._reap(fd)
                     idle_since = time.monotonic()
+            self._end_silent()
+
+    def _wait_ms(self, left: Optional[float]) -> Optional[float]:
+        """How long to poll: until the executor is idle, or a greeting is late."""
+        for each in self._greetings.values():
+            until = each.deadline - time.monotonic()
+            left = until if left is None else min(left, until)
+            break
+        return None if left is None else max(0.0, left) * 1000
+
+    def _end_silent(self) -> None:
+        """Ends the connections that have not greeted in time."""
+        now = time.monotonic()
+        for fd, each in list(self._greetings.items()):
+            if each.deadline > now and len(self._greetings) <= _GREETINGS_MAX:
+                return
+            self._forget(fd).close()
+
+    def _forget(self, fd: int) -> socket.socket:
+        self._poll.unregister(fd)
+        return self._greetings.pop(fd).sock
 
     def _end(self, *_: Any) -> NoReturn:
         for pid in self._pids.values():
@@ -79,13 +104,26 @@ class Executor:
         os._exit(128 + signal.SIGTERM)
 
     def _accept(self) -> None:
-        sock, _ = self._listener.accept()
         try:
-            sock.settimeout(_GREETING_S)
-            what, number = _dial.read_greeting(sock, self._secret)
-        except (OSError, PermissionError):
-            sock.close()
+            sock, _ = self._listener.accept()
+        except OSError:  # It has gone again, or there are too many descriptors.
             return
+        fd = sock.fileno()
+        self._greetings[fd] = _dial.Greeting(sock, time.monotonic() + _GREETING_S)
+        self._poll.register(fd, select.POLLIN)
+        self._read(fd)
+
+    def _read(self, fd: int) -> None:
+        """Reads what has come of a greeting; serves the connection once it is whole."""
+        try:
+            found = self._greetings[fd].read(self._secret)
+        except (OSError, PermissionError):
+            self._forget(fd).close()
+            return
+        if found is not None:
+            self._serve(self._forget(fd), *found)
+
+    def _serve(self, sock: socket.socket, what: int, number: int) -> None:
         if what == _dial.KILL:
             if number in self._pids.values():
                 with contextlib.suppress(OSError):
@@ -135,6 +173,8 @@ class Executor:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for pidfd in self._pids:
             os.close(pidfd)
+        for each in self._greetings.values():
+            each.sock.close()
         self._listener.close()
 
     def _reap(self, pidfd: int) -> int:

@@ -310,3 +310,37 @@ def test_actors_with_cpus_take_their_place() -> None:
     del two
     gc.collect()
     assert ray.get(waiting, timeout=DEADLINE_S) == 1
+
+
+def test_prints_still_work_after_stdout_was_closed(tmp_path: Path) -> None:
+    @ray.remote
+    class Closes:
+        def close(self) -> None:
+            sys.stdout.close()
+            os.close(1)
+            self.file = (tmp_path / "file").open("w")  # It may get the number.
+
+        def shout(self) -> str:
+            print("after all")
+            self.file.flush()
+            return (tmp_path / "file").read_text()
+
+    told: list[str] = []
+    hub = get_client()
+    print_out, hub.print_out = hub.print_out, lambda _stream, text: told.append(text)
+    actor = Closes.remote()
+    ray.get(actor.close.remote())
+    assert ray.get(actor.shout.remote()) == ""
+    until(lambda: bool(told))
+    hub.print_out = print_out
+    assert told[0].endswith("after all\n")
+
+
+def test_a_reference_that_is_gone_is_an_error_that_says_so() -> None:
+    ref = ray.put(1)
+    ref.__del__()
+    get_client().drain()
+    with pytest.raises(exceptions.ObjectLostError, match="dropped"):
+        ray.get(ref)
+    with pytest.raises(exceptions.ObjectLostError, match="dropped"):
+        ray.wait([ref])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import rt as ray
 from local_executors import LocalExecutors
 from rt import _driver, exceptions
-from rt.core import _session
+from rt.core import _dial, _session
 from rt.core._current import get_client
 
 DEADLINE_S = 60.0
@@ -473,3 +474,25 @@ def test_a_lost_executor_is_replaced(executors: LocalExecutors, tmp_path: Path) 
     until(lambda: len(list(tmp_path.iterdir())) == 2)
     (tmp_path / "gate").touch()
     assert ray.get(ref) == 7
+
+
+def test_connections_without_a_greeting_hold_up_nobody(executors: LocalExecutors) -> None:
+    @ray.remote
+    def nested(depth: int) -> int:
+        return ray.get(nested.remote(depth - 1)) + 1 if depth else 0
+
+    ray.get(add.remote(1, 2))
+    number = max(n for n, item in executors.executors.items() if item["state"] == "RUNNING")
+    directory = f"{executors.directory}/{number}/trial"
+    silent = [_dial.dial(directory) for _ in range(3)]
+    silent[1].sendall(b"rt-tasks")
+    for bad in (b"x" * 1000, _dial.GREETING.pack(b"rt-tasks", b"0" * 32, _dial.TASKS, 1)):
+        with _dial.dial(directory) as sock:
+            sock.sendall(bad)
+            with contextlib.suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+    begun = time.monotonic()
+    assert ray.get(nested.remote(8)) == 8  # With new processes of the executor.
+    assert time.monotonic() - begun < 4
+    for sock in silent:
+        sock.close()

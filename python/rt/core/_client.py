@@ -13,7 +13,15 @@ from rt.core._pump import Pump
 from rt.core._records import Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall, unpack
-from rt.exceptions import GetTimeoutError, TaskError
+from rt.exceptions import GetTimeoutError, ObjectLostError, TaskError
+
+
+def _dropped(number: int) -> ObjectLostError:
+    return ObjectLostError(
+        f"the value {number:x} has been dropped: its session has ended, or a __del__ uses a "
+        "reference that the garbage collector took together with its object"
+    )
+
 
 if TYPE_CHECKING:  # Only futures need it, and its import takes long.
     import concurrent.futures
@@ -173,7 +181,9 @@ class Client:
         entries, found = self.entries, []
         is_whole = True
         for each in numbers:
-            entry = entries[each]
+            entry = entries.get(each)
+            if entry is None:
+                raise _dropped(each)
             if not entry.is_ready:
                 is_whole = False
             elif entry.is_error:
@@ -227,7 +237,10 @@ class Client:
 
     def is_known_ready(self, number: int) -> bool:
         """Whether the value is ready, as far as is known here. With the lock."""
-        return self.entries[number].is_ready
+        entry = self.entries.get(number)
+        if entry is None:
+            raise _dropped(number)
+        return entry.is_ready
 
     def _split(
         self, watch: _Watch, refs: list[ObjectRef], count: int

@@ -7,6 +7,7 @@ import hmac
 import os
 import socket
 import struct
+from typing import Optional
 
 SOCKET_NAME = "tasks.sock"
 GREETING = struct.Struct("<8s32sBQ")  # Magic, secret, what follows, a number.
@@ -66,15 +67,29 @@ def greet(sock: socket.socket, secret: str, what: int, number: int) -> None:
     sock.sendall(GREETING.pack(_MAGIC, secret.encode("ascii"), what, number))
 
 
-def read_greeting(sock: socket.socket, secret: str) -> tuple[int, int]:
-    """(what follows, the number). Raises PermissionError when it is not the session's driver."""
-    data = b""
-    while len(data) < GREETING.size:
-        piece = sock.recv(GREETING.size - len(data))
+class Greeting:
+    """The first bytes of an accepted connection, read without waiting for them."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self.sock = sock
+        self.deadline = deadline  # On the monotonic clock.
+        self._data = b""
+        sock.setblocking(False)
+
+    def read(self, secret: str) -> Optional[tuple[int, int]]:
+        """(what follows, the number); None: there is more to come. Raises PermissionError when it
+        is not the session's driver, and OSError."""
+        try:
+            piece = self.sock.recv(GREETING.size - len(self._data))
+        except BlockingIOError:
+            return None
         if not piece:
             raise PermissionError("the connection ended before its greeting")
-        data += piece
-    magic, shown, what, number = GREETING.unpack(data)
-    if magic != _MAGIC or not hmac.compare_digest(shown, secret.encode("ascii")):
-        raise PermissionError("a connection did not show the secret of the session")
-    return what, number
+        self._data += piece
+        if len(self._data) < GREETING.size:
+            return None
+        magic, shown, what, number = GREETING.unpack(self._data)
+        if magic != _MAGIC or not hmac.compare_digest(shown, secret.encode("ascii")):
+            raise PermissionError("a connection did not show the secret of the session")
+        self.sock.setblocking(True)
+        return what, number

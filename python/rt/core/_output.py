@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from typing import Any
@@ -44,8 +45,8 @@ class _Output(io.TextIOBase):
         self._under.flush()
 
     def fileno(self) -> int:
-        """The descriptor of the log."""
-        return int(self._under.fileno())
+        """The descriptor that C libraries and child processes use."""
+        return 1 if self._stream == "out" else 2
 
     def isatty(self) -> bool:
         """False."""
@@ -63,5 +64,13 @@ class _Output(io.TextIOBase):
 
 def catch_output(borrower: Borrower) -> None:
     """From here on print() reaches the driver."""
-    sys.stdout = _Output(borrower, "out", sys.stdout)
-    sys.stderr = _Output(borrower, "err", sys.stderr)
+    sys.stdout = _Output(borrower, "out", _log_of(sys.stdout))
+    sys.stderr = _Output(borrower, "err", _log_of(sys.stderr))
+
+
+def _log_of(stream: Any) -> Any:
+    """The log by a descriptor of our own: a task may close the one that it knows, and the number
+    is then another file's. By lines, since a process of an executor is often killed."""
+    stream.flush()
+    copy = os.dup(stream.fileno())
+    return open(copy, "w", buffering=1, encoding="utf-8", errors="backslashreplace")
