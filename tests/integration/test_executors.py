@@ -325,6 +325,46 @@ resources: {{cpu: 0}}
         self.assertEqual(sorted(through), [False, True], told["paths"])
         session.release()
 
+    def test_a_detached_actor_restarts_is_listed_and_is_killed_by_name(self) -> None:
+        session = Session(self.bridge, "detached")
+        (number,) = session.request(detached=True, max_restarts=1,
+                                    actor={"name": "store", "class": "Store"})
+        item = session.wait_for(number, "RUNNING")
+        os.kill(session.told(item)["pid"], signal.SIGKILL)
+        wait_until("it runs again", lambda: (lambda one: one["state"] == "RUNNING" and
+                                             one["attempt"] == 2)(self.executor(number)))
+        actor = self.bridge.call("actor_get", name="store")
+        self.assertEqual((actor["id"], actor["actor"], actor["restarts"]),
+                         (number, {"name": "store", "class": "Store"}, 1))
+        listed = self.cluster.json("actor", "list")["items"]
+        self.assertEqual([one["id"] for one in listed], [number])
+        self.assertRegex(self.cluster.rt("actor", "list").stdout, r"store +Store +RUNNING")
+        self.assertRegex(self.cluster.rt("status").stdout, r"tasks   \d+ executors? of \d+ session")
+        self.assertGreaterEqual(self.cluster.json("status")["executors"]["by_state"]["RUNNING"], 1)
+        again = self.bridge.ask("executor_request", session="other", key="k", count=1, spec={
+            "argv": ["x"], "detached": True, "actor": {"name": "store"}})
+        self.assertEqual(again["error"]["code"], "ALREADY_EXISTS")
+        self.bridge.call("actor_kill", name="store")
+        self.assertEqual(self.wait_ended(number)["outcome"], "STOPPED")
+        gone = self.bridge.ask("actor_get", name="store")
+        self.assertEqual(gone["error"]["code"], "NOT_FOUND")
+
+    def test_a_person_sees_and_stops_executors(self) -> None:
+        session = Session(self.bridge, "shown")
+        (number,) = session.request(params={"secret": "s3cret"}, resources={"cpu": 1})
+        (waits,) = session.request(count=1, resources={"cpu": 2})
+        session.wait_for(number, "RUNNING")
+        shown = self.cluster.rt("executor", "show", str(number), "-o", "json").stdout
+        self.assertNotIn("s3cret", shown)
+        self.assertEqual(json.loads(shown)["session"], "shown")
+        listed = self.cluster.json("executor", "list", "--state", "running")["items"]
+        self.assertIn(number, [one["id"] for one in listed])
+        acted = self.cluster.json("executor", "stop", f"{number},{waits}")["items"]
+        self.assertEqual([one["kind"] for one in acted], ["executor", "executor"])
+        self.assertEqual(self.wait_ended(number)["outcome"], "STOPPED")
+        self.wait_ended(waits)
+        self.assertEqual(self.cluster.rt("executor", "show", "99999", check=False).returncode, 3)
+
     def test_kill_of_an_executor_is_told_at_once(self) -> None:
         session = Session(self.bridge, "killed")
         (number,) = session.request()

@@ -21,6 +21,7 @@
 #include "rt/v1/cluster.pb.h"
 #include "rt/v1/experiment.pb.h"
 #include "rt/v1/job.pb.h"
+#include "rt/v1/task.pb.h"
 #include "rt/v1/worker.pb.h"
 #include "tests/temp_dir.h"
 
@@ -33,7 +34,8 @@ std::set<std::string> WireMethods() {
   for (const google::protobuf::FileDescriptor* file :
        {v1::SetupReply::descriptor()->file(), v1::JoinRequest::descriptor()->file(),
         v1::WaitRequest::descriptor()->file(), v1::JobRef::descriptor()->file(),
-        v1::SyncRequest::descriptor()->file(), v1::PullRequest::descriptor()->file()})
+        v1::SyncRequest::descriptor()->file(), v1::PullRequest::descriptor()->file(),
+        v1::TaskBytes::descriptor()->file()})
     for (int s = 0; s < file->service_count(); ++s)
       for (int m = 0; m < file->service(s)->method_count(); ++m)
         methods.insert(file->service(s)->name() + "/" + file->service(s)->method(m)->name());
