@@ -325,7 +325,7 @@ class Schedule:
         slot = pool.slots.pop(executor, None)
         pool.failed_starts += is_failed_start
         if pool.failed_starts >= _FAILED_STARTS_MAX:
-            self.cannot(pool, f"executors do not start: {why} (rt job logs of x{executor})")
+            self.cannot(pool, f"executors do not start: {why} (rt executor logs {executor})")
         if slot is not None:
             self._close_spares(slot)
             for conn in list(slot.conns):
