@@ -411,3 +411,21 @@ def test_calls_that_wait_for_arguments_are_overtaken_where_there_is_no_order() -
     ray.kill(threads)
     with pytest.raises(exceptions.ActorDiedError):
         ray.get(lost, timeout=DEADLINE_S)
+
+
+def test_what_an_actor_said_last_counts_though_it_cannot_be_written_to() -> None:
+    @ray.remote(num_cpus=0, max_concurrency=2)
+    class Leaves:
+        def leave(self) -> None:
+            ray.actor.exit_actor()
+
+        def take(self, _: bytes) -> None:
+            pass
+
+    for _ in range(15):
+        actor = Leaves.remote()
+        ray.get(actor.take.remote(b""))
+        actor.leave.remote()
+        for call in [actor.take.remote(b"x" * 50_000) for _ in range(200)][-3:]:
+            with pytest.raises(exceptions.ActorDiedError, match="exit_actor"):
+                ray.get(call, timeout=DEADLINE_S)

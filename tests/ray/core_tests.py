@@ -46,6 +46,7 @@ UNDOCUMENTED = (
     r"is_direct_call|object_ref\.hex",
     r"ActorGroup", r"\._remote\b", r"as_instanceof_cause", r"_ActorClassMethod\w+",
     r"get_or_create_event_loop|is_async_func", r"\bRAY_\w+|HEAD_NODE\w+", r"call_ray_\w+",
+    r"_on_completed", r"ray\.runtime_context\b",
     r"import ray\b|from ray\b", r"ray\.init\(num_cpus=0\)", r"DeferSigint|sys\.path_hooks",
     r"check_call_\w+", r"setproctitle", r"ray\.nodes\(\)\[0\]\[\"(?!Alive|NodeID)",
 )  # fmt: skip

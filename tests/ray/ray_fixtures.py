@@ -199,6 +199,16 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: Any) -> Optional[bool]:
+    """Runs async tests."""
+    if not asyncio.iscoroutinefunction(pyfuncitem.function):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.function(**{each: pyfuncitem.funcargs[each] for each in names}))
+    return True
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """Counts functions: one with several parameters passes when all do."""
     name = report.nodeid.split("[")[0]
