@@ -344,3 +344,88 @@ def test_a_reference_that_is_gone_is_an_error_that_says_so() -> None:
         ray.get(ref)
     with pytest.raises(exceptions.ObjectLostError, match="dropped"):
         ray.wait([ref])
+
+
+def test_what_a_class_has_is_reached_through_its_actor_class() -> None:
+    @ray.remote
+    class Made:
+        kind = "made"
+
+        def __init__(self, x: int, *, y: int = 0) -> None:
+            self.x = x
+
+        @classmethod
+        def twice(cls, x: int) -> Any:
+            return cls(2 * x)
+
+        def get(self) -> Any:
+            return self.x, Made.kind, Made.twice(4).x
+
+    assert Made.kind == "made" and Made.twice(3).x == 6
+    assert Made.get is not Made._class.get  # Or it would be pickled by reference.
+    assert ray.get(Made.remote(1).get.remote()) == (1, "made", 8)
+    for args, kwargs in (((), {}), ((1, 2), {}), ((1,), {"x": 1}), ((1,), {"z": 1})):
+        with pytest.raises(TypeError, match="Made"):
+            Made.remote(*args, **kwargs)
+    with pytest.raises(AttributeError):
+        _ = Made.nothing
+    with pytest.raises(TypeError, match="cannot be inherited"):
+
+        class _Derived(Made):
+            pass
+
+
+def test_calls_that_wait_for_arguments_are_overtaken_where_there_is_no_order() -> None:
+    @ray.remote(num_cpus=0)
+    class Gate:
+        def __init__(self) -> None:
+            self.event = asyncio.Event()
+
+        async def passes(self) -> int:
+            await self.event.wait()
+            return 1
+
+        async def opens(self) -> None:
+            self.event.set()
+
+        async def echo(self, x: int) -> int:
+            return x
+
+    @ray.remote(num_cpus=0, max_concurrency=2)
+    class Threads:
+        def echo(self, x: int) -> int:
+            return x
+
+    gate, threads = Gate.remote(), Threads.remote()
+    late = gate.passes.remote()
+    behind = [each.echo.remote(late) for each in (gate, threads)]
+    dropped = gate.echo.remote(late)
+    assert ray.get([each.echo.remote(2) for each in (gate, threads)], timeout=DEADLINE_S) == [2, 2]
+    ray.cancel(dropped)
+    with pytest.raises(exceptions.TaskCancelledError):
+        ray.get(dropped, timeout=DEADLINE_S)
+    ray.get(gate.opens.remote())
+    assert ray.get(behind, timeout=DEADLINE_S) == [1, 1]
+    never = Gate.remote()
+    lost = threads.echo.remote(never.passes.remote())
+    ray.kill(threads)
+    with pytest.raises(exceptions.ActorDiedError):
+        ray.get(lost, timeout=DEADLINE_S)
+
+
+def test_what_an_actor_said_last_counts_though_it_cannot_be_written_to() -> None:
+    @ray.remote(num_cpus=0, max_concurrency=2)
+    class Leaves:
+        def leave(self) -> None:
+            ray.actor.exit_actor()
+
+        def take(self, _: bytes) -> None:
+            pass
+
+    for _ in range(15):
+        actor = Leaves.remote()
+        ray.get(actor.take.remote(b""))
+        actor.leave.remote()
+        for call in [actor.take.remote(b"x" * 50_000) for _ in range(200)][-3:]:
+            with pytest.raises(exceptions.ActorDiedError, match="exit_actor"):
+                ray.get(call, timeout=DEADLINE_S)

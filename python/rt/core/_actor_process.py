@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from rt.core import _context
 from rt.core._channel import Message
-from rt.core._records import STREAM
+from rt.core._records import STREAM, has_coroutines
 from rt.core._task_errors import pack_error
 from rt.core._values import Packed, pack
 
@@ -51,7 +51,7 @@ class ActorProcess:
         concurrency = options.get("max_concurrency")
         try:
             made = self._process.function(digest)
-            is_async = _has_coroutines(made)
+            is_async = has_coroutines(made)
             if is_async:
                 import asyncio
 
@@ -218,13 +218,6 @@ class ActorProcess:
         if inspect.isawaitable(result):
             result = await result
         return self._process.results(number, result, num_returns)
-
-
-def _has_coroutines(made: Any) -> bool:
-    return any(
-        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
-        for _, each in inspect.getmembers(made, inspect.isfunction)
-    )
 
 
 def exit_actor() -> NoReturn:

@@ -30,7 +30,7 @@ class Actor:
     """An actor: what it was made with, and the calls that wait for it."""
 
     __slots__ = (
-        "call", "calls", "conn", "died", "function", "id", "is_ending", "options", "pool",
+        "aside", "call", "calls", "conn", "died", "function", "id", "is_ending", "options", "pool",
         "restarts", "state",
     )  # fmt: skip
 
@@ -44,6 +44,7 @@ class Actor:
         self.pool = pool
         self.state = PENDING
         self.calls: deque[Task] = deque()  # Not sent yet.
+        self.aside: dict[int, Task] = {}  # Overtaken: their arguments are missing.
         self.conn: Optional[Conn] = None
         self.restarts = 0
         self.is_ending = False  # It ends once its calls have.
@@ -236,7 +237,7 @@ class Actors:
             raise ValueError("the actor is not known in this session")
         most = int(actor.options.get("max_pending_calls") or -1)
         sent = len(actor.conn.inflight) if actor.conn is not None else 0
-        if most > 0 and len(actor.calls) + sent >= most:
+        if most > 0 and len(actor.calls) + len(actor.aside) + sent >= most:
             raise PendingCallsLimitExceeded(f"{most} calls of {actor.name} wait already")
         task = Task(number, actor.function, options, *call, returns)
         task.actor, task.method = actor, method
@@ -254,16 +255,21 @@ class Actors:
             self.send_calls(actor)
 
     def send_calls(self, actor: Actor) -> None:
-        """Sends calls in their order, up to the first whose arguments are missing."""
+        """Sends calls in their order, up to the first whose arguments are missing. An actor that
+        runs several at a time has no order: those whose arguments are missing are overtaken."""
         conn = actor.conn
         if actor.state != ALIVE or conn is None:
             return
         hub, calls = self.hub, actor.calls
         while calls and len(conn.inflight) < _AHEAD:
             task = calls[0]
-            if task.missing and not task.cancelled:
+            is_aside = task.missing and not task.cancelled
+            if is_aside and actor.options.get("is_ordered", True):
                 return
             calls.popleft()
+            if is_aside:
+                actor.aside[task.id] = task
+                continue
             if task.id not in hub.tasks:  # It was cancelled.
                 self.hub.release(actor.id)
                 continue
@@ -285,6 +291,12 @@ class Actors:
             task.conn = conn
             conn.post_task(("c", task.id, task.method, task.packed, values,
                             task.options.num_returns, task.options.retry_on))  # fmt: skip
+
+    def arguments_came(self, task: Task) -> None:
+        """Nothing that the call needs is missing any more."""
+        if task.actor.aside.pop(task.id, None) is not None:
+            task.actor.calls.append(task)
+        self.send_calls(task.actor)
 
     def call_ended(self, actor: Actor) -> None:
         """A call has ended."""
@@ -315,7 +327,7 @@ class Actors:
 
     def _end_if_done(self, actor: Actor) -> None:
         entry = self.hub.entries.get(actor.id)
-        busy = actor.calls or (actor.conn is not None and actor.conn.inflight)
+        busy = actor.calls or actor.aside or (actor.conn is not None and actor.conn.inflight)
         if entry is None or busy or entry.count > 0 or actor.state == STARTING:
             return
         self._end_conn(actor)
@@ -408,7 +420,8 @@ class Actors:
             return
         actor.state, actor.died = DEAD, error
         self._unplaced.pop(actor.id, None)
-        calls, actor.calls = list(actor.calls), deque()
+        calls = [*actor.calls, *actor.aside.values()]
+        actor.calls, actor.aside = deque(), {}
         for task in calls:
             self._fail(task, error)
         call, actor.call = actor.call, (None, (), ())

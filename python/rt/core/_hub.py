@@ -195,11 +195,11 @@ class Hub(Client):
 
     def _argument_came(self, task: Task) -> None:
         task.missing -= 1
-        if task.missing or task.cancelled:
+        if task.missing:
             return
         if task.actor is not None:
-            self.actors.send_calls(task.actor)
-        else:
+            self.actors.arguments_came(task)
+        elif not task.cancelled:
             self.schedule.add(task)
 
     def arguments_of(self, task: Task) -> Any:

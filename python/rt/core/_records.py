@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from typing import Any, Callable, Optional, Union
 
 from rt.core._values import Packed, Place
@@ -132,3 +133,11 @@ class Task:
     def may_retry(self) -> bool:
         """Whether it may run again after it failed as its process did."""
         return self.options.max_retries < 0 or self.tries < self.options.max_retries
+
+
+def has_coroutines(made: type) -> bool:
+    """Whether a class has async methods: its actors run on an event loop."""
+    return any(
+        inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each)
+        for _, each in inspect.getmembers(made, inspect.isfunction)
+    )

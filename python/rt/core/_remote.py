@@ -11,7 +11,7 @@ import cloudpickle
 from rt.core import _values
 from rt.core._client import Client
 from rt.core._current import find_client, get_client
-from rt.core._records import STREAM, Function, Options
+from rt.core._records import STREAM, Function, Options, has_coroutines
 from rt.core._refs import ObjectRef, ObjectRefGenerator
 from rt.core._values import PackedCall, pack_call
 
@@ -357,6 +357,23 @@ class ActorClass:
         name = self._class.__name__
         raise TypeError(f"an actor class is not called itself: write {name}.remote(...)")
 
+    def __getattr__(self, name: str) -> Any:
+        """What the class itself has: its class methods, for instance."""
+        made = self.__dict__.get("_class")
+        if made is None or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"an actor class has no attribute {name!r}")
+        found = getattr(made, name)
+        # Not the function itself: cloudpickle would then send the method by its name, and the
+        # executor would have to import the module of the class.
+        return functools.partial(found) if inspect.isfunction(found) else found
+
+    def __mro_entries__(self, _bases: Any) -> Any:
+        name = self._class.__name__
+        raise TypeError(
+            f"{name} is an actor class, which cannot be inherited from: inherit from the class "
+            "without @rt.remote, and make an actor class of the derived class"
+        )
+
     def options(self, **options: Any) -> ActorClass:
         """The same class with other options."""
         _check(options, _ACTOR_OPTIONS, "options")
@@ -381,6 +398,8 @@ class ActorClass:
             "max_restarts": _count(options, "max_restarts", 0, -1),
             "max_concurrency": options.get("max_concurrency")
             and _count(options, "max_concurrency", 1, 1),
+            "is_ordered": (options.get("max_concurrency") or 1) == 1
+            and not has_coroutines(self._class),
             "max_pending_calls": _count(options, "max_pending_calls", -1, -1),
         }
 
@@ -403,7 +422,9 @@ class ActorClass:
         return found
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
-        """Starts an actor with these arguments of its constructor."""
+        """Starts an actor with these arguments of its constructor. Raises TypeError when the
+        constructor does not take them."""
+        _check_arguments(self._class, args, kwargs)
         client = get_client()
         options = self._read(self._options)
         name = options["name"]
@@ -426,6 +447,17 @@ class ActorClass:
 
     def __reduce__(self) -> Any:
         return (ActorClass, (self._class, self._options))
+
+
+def _check_arguments(made: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        signature = inspect.signature(made)
+    except (TypeError, ValueError):  # It has none, being written in C.
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{made.__name__}.remote(): {error}") from None
 
 
 def get_actor(name: str, namespace: Optional[str] = None) -> ActorHandle:
