@@ -1,7 +1,8 @@
 // What Prometheus reads of the gpus of a cluster.
+#include "head/service/metrics_page.h"
+
 #include <catch2/catch.hpp>
 
-#include "head/service/metrics_page.h"
 #include "tests/unit/core_story.h"
 
 namespace rt {
