@@ -70,7 +70,7 @@ struct Applier {
     state().last_machine += kNumbersSkipped;
     for (auto& [id, job] : state().jobs)
       if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
-    state().next_executor += kNumbersSkipped;
+    state().last_executor += kNumbersSkipped;
     for (auto& [id, executor] : state().executors)
       if (!executor.is_over()) executor.runs.next_attempt += kNumbersSkipped;
     for (auto& [id, experiment] : state().experiments)

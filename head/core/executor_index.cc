@@ -68,7 +68,7 @@ void AddExecutor(World& world, const event::ExecutorRequested& e, Millis at) {
   executor.normal_spec = e.normal_spec;
   executor.spec_format = e.spec_format;
   executor.created_at = at;
-  world.state.next_executor = std::max(world.state.next_executor, e.executor.value + 1);
+  world.state.last_executor = std::max(world.state.last_executor, e.executor.value);
   IndexExecutor(world, executor);
   AddReady(world, Owner::Of(e.executor));
 }

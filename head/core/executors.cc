@@ -112,7 +112,7 @@ absl::Status OnRequestExecutors(Draft& draft, const input::RequestExecutors& inp
   draft.soft().sessions[key] = draft.now;
   const std::string normal = NormalText(spec);
   for (int64_t i = 0; i < input.count; ++i) {
-    const ExecutorId id{world.state.next_executor};
+    const ExecutorId id{world.state.last_executor + 1};
     draft.Emit(event::ExecutorRequested{id, input.owner, input.session, input.opener,
                                         input.request_key, normal, kSpecFormat});
     draft.out.answer.executors.push_back(id);

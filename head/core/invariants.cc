@@ -195,7 +195,7 @@ void CheckExecutors(const World& world) {
     RT_CHECK(index.specs.contains(id) == !executor.is_over());
     RT_CHECK(index.sessions.at(SessionKey::Of(executor)).executors.contains(id));
     RT_CHECK(executor.is_over() == (executor.ended_seq != 0));
-    RT_CHECK(id.value < world.state.next_executor);
+    RT_CHECK(id.value <= world.state.last_executor);
     open += executor.is_over() ? 0 : 1;
     detached += !executor.is_over() && executor.detached ? 1 : 0;
   }

@@ -309,14 +309,14 @@ struct State {
   std::vector<RequestedBundles> requested_bundles;
   std::string requested_by;
   Millis requested_at = 0;
-  uint64_t next_executor = 1;
+  uint64_t last_executor = 0;  // The greatest number that one was given.
   std::map<ExecutorId, Executor> executors;
   // Ascending by owner; at most limits::kProfilesMax. Also of owners that are over.
   std::vector<JobProfile> profiles;
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
             last_machine, machines, pools, requested_bundles, requested_by, requested_at,
-            next_executor, executors, profiles);
+            last_executor, executors, profiles);
 };
 
 // A State with its index: what Step works on.
