@@ -131,7 +131,8 @@ resources: {{cpu: 1, ranks: [1, 3]}}
             one.get("ranks") for one in shares() if one.get("speed_up")] == [3, 1])
         wait_until("they have these sizes",
                    lambda: [self.sizes(one)[-1:] for one in numbers] == [[3], [1]])
-        self.assertEqual({one["policy"] for one in shares()}, {"costate"})
+        wait_until("the policy says so of both",
+                   lambda: {one.get("policy") for one in shares()} == {"costate"})
         self.assertGreater(shares()[0]["speed_up"], 2.5)
         why = self.cluster.rt("trial", "why", f"{numbers[1]}/0").stdout
         self.assertIn("the policy 'costate' gives it 1", why)
