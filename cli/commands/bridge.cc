@@ -1,4 +1,5 @@
-// `rt bridge [--algorithms | --optimize | --local [--cpus N] [--gpus N] [--state DIR]]`.
+// `rt bridge [--algorithms | --optimize | --local [--cpus N] [--gpus N]
+// [--resources NAME=N,…] [--state DIR]]`.
 #include "cli/bridge/bridge.h"
 
 #include <fcntl.h>
@@ -32,6 +33,7 @@ ExitCode ServeLocal(const Invocation& invocation) {
   int cpus = invocation.cpus > 0 ? invocation.cpus : CpuCount();
   std::string resources = "cpu=" + std::to_string(cpus);
   if (invocation.gpus >= 0) resources += ",gpu=" + std::to_string(invocation.gpus);
+  if (!invocation.resources.empty()) resources += "," + invocation.resources;
   RT_RETURN_IF_ERROR(cluster.Configure("local", {{"worker-1", resources}}, Json::MakeObject()));
   HeadClient client([&]() -> absl::StatusOr<Context> {
     RT_RETURN_IF_ERROR(cluster.EnsureHead());

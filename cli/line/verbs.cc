@@ -133,6 +133,8 @@ void CommandLine::AddTools() {
                    "Serve a search algorithm alone, without a cluster: ask and tell");
   bridge->add_option("--cpus", invocation_.cpus, "Cpus of the private cluster's worker");
   bridge->add_option("--gpus", invocation_.gpus, "Gpus of the private cluster's worker");
+  bridge->add_option("--resources", invocation_.resources,
+                     "More of that worker, like license=2,memory=8GiB");
   bridge->add_option("--state", invocation_.state, "State of a private cluster to continue from");
   Words(Add(&app_, "completion", "Print a completion script for a shell", RunCompletion,
             "  rt completion bash > /etc/bash_completion.d/rt"),

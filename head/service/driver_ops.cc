@@ -310,8 +310,10 @@ void RequestExecutors(const Call& call, JsonDone done) {
       std::move(done));
 }
 void WaitExecutors(const Call& call, JsonDone done) {
-  call.tools.operations.WaitExecutors(SessionOf(call), SeenOf(call.json),
-                                      call.json.GetInt("hold_ms", 10'000), std::move(done));
+  call.tools.operations.WaitExecutors(
+      SessionOf(call),
+      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("yields")},
+      std::move(done));
 }
 void ReleaseExecutors(const Call& call, JsonDone done) {
   const Json* list = call.json.Find("executors");

@@ -30,6 +30,15 @@ std::string ToText(const SessionVersion& version) {
   return std::to_string(version.epoch) + "." + std::to_string(version.seq);
 }
 
+// Whether anybody else waits for a node. What waits for something that the session does not have
+// counts, too: the driver bounds how often it gives an executor back.
+bool OthersWait(const World& world, const SessionIndex* session) {
+  size_t own = 0;
+  if (session != nullptr)
+    for (ExecutorId id : session->executors) own += world.index.ready_order.contains(Owner::Of(id));
+  return world.index.ready_order.size() > own;
+}
+
 }  // namespace
 
 void Operations::RequestExecutors(input::RequestExecutors request, JsonDone done) {
@@ -45,20 +54,22 @@ void Operations::RequestExecutors(input::RequestExecutors request, JsonDone done
              });
 }
 
-void Operations::WaitExecutors(const SessionKey& session, const std::string& seen, Millis hold,
-                               JsonDone done) {
+void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, JsonDone done) {
   loop_.Post(input::RenewSession{session.user, session.name, session.opener}, nullptr);
-  auto check = [session, before = VersionFrom(seen)](
+  auto check = [session, before = VersionFrom(wait.seen), yields = wait.yields](
                    const Core& core, const HeadFacts& facts,
                    bool last) -> std::optional<absl::StatusOr<Json>> {
     const SessionIndex* index = FindSession(core.world, session);
     const SessionVersion now{core.world.state.epoch, index == nullptr ? 0 : index->changed_seq};
-    if (now == before && !last) return std::nullopt;
+    const bool wanted = yields && OthersWait(core.world, index);
+    if (now == before && !last && !wanted) return std::nullopt;
     const uint64_t after = now.epoch == before.epoch ? before.seq : 0;
     return Json::MakeObject(
-        {{"seen", ToText(now)}, {"executors", SessionView(core, facts, session, after)}});
+        {{"seen", ToText(now)},
+         {"wanted", wanted},
+         {"executors", SessionView(core, facts, session, after)}});
   };
-  session_waits_.Add(WaitRole::kDriver, std::move(check), std::min(hold, limits::kExecutorWaitMax),
+  session_waits_.Add(WaitRole::kDriver, std::move(check), std::min(wait.hold, limits::kExecutorWaitMax),
                      std::move(done));
 }
 

@@ -75,8 +75,13 @@ class Operations {
   // {"executors": [id]}; executor_calls.cc.
   void RequestExecutors(input::RequestExecutors request, JsonDone done);
   // {"seen", "executors": [as ExecutorItem]}, once something differs from `seen`.
-  void WaitExecutors(const SessionKey& session, const std::string& seen, Millis hold,
-                     JsonDone done);
+  // `yields`: answer also when somebody else waits for a node, which the driver may then give back.
+  struct SessionWait {
+    std::string seen;
+    Millis hold = 0;
+    bool yields = false;
+  };
+  void WaitExecutors(const SessionKey& session, SessionWait wait, JsonDone done);
 
  private:
   void Post(Input input, JsonDone done);

@@ -37,6 +37,7 @@ class Settings:
     cluster: Optional[str] = None
     cpus: Optional[int] = None
     gpus: Optional[int] = None
+    resources: Optional[dict[str, float]] = None  # More of an embedded cluster.
     state: Optional[str] = None  # State of an embedded cluster, from which the next continues.
 
 
@@ -340,6 +341,9 @@ def open_driver(for_tasks: bool = False) -> Driver:
     argv = [find_binary(), "bridge", "--local", "--cpus", str(settings.cpus or cpus_here())]
     if settings.gpus is not None:
         argv += ["--gpus", str(settings.gpus)]
+    if settings.resources:
+        more = [f"{name}={amount:g}" for name, amount in settings.resources.items()]
+        argv += ["--resources", ",".join(more)]
     state, settings.state = settings.state, None
     return BridgeDriver([*argv, "--state", state] if state else argv, embedded=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from typing import Any, Optional
@@ -17,6 +18,7 @@ _IGNORED = {
     "num_redis_shards", "allow_multiple", "driver_mode",
 }  # fmt: skip
 _initialized = False
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_-]*")  # Of a resource.
 _JOINS_WITHIN_S = 10.0  # The time that an embedded worker has to join.
 namespace = ""  # Of named actors.
 env_vars: dict[str, str] = {}  # The variables of runtime_env, for every trial's environment.
@@ -60,8 +62,8 @@ def init(
     """Prepares for searches; the first search connects. Scripts written for rt need not call it.
 
     address: the name of a cluster; with None, "auto" and "local", RT_CLUSTER decides. num_cpus and
-    num_gpus: of the embedded cluster (default: all of the machine). Ray's other arguments are
-    accepted and ignored.
+    num_gpus: of the embedded cluster (default: all of the machine). resources: more of it, by name.
+    Ray's other arguments are accepted and ignored.
     Raises RuntimeError when called twice without ignore_reinit_error, TypeError for an argument
     that Ray does not have, and ValueError for an address that is not the name of a cluster.
     """
@@ -86,11 +88,25 @@ def init(
         if num_gpus < 0 or num_gpus != int(num_gpus):
             raise ValueError("num_gpus must be a whole number, 0 or more")
         _driver.settings.gpus = int(num_gpus)
+    if resources:
+        _driver.settings.resources = _checked_resources(resources)
     env_vars.update((runtime_env or {}).get("env_vars") or {})
     globals()["namespace"] = namespace or ""
     _initialized = True
     cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"
     return ClientContext(address=cluster, node_ip_address="127.0.0.1")
+
+
+def _checked_resources(resources: dict[str, float]) -> dict[str, float]:
+    for name, amount in resources.items():
+        if name in ("CPU", "GPU", "cpu", "gpu"):
+            raise ValueError(f"resources={{{name!r}: ...}}: use num_cpus and num_gpus")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a resource: letters, digits, _ and -")
+        is_number = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+        if not is_number or not 0 <= amount < float("inf"):
+            raise ValueError(f"the amount of {name!r} must be a number, 0 or more, not {amount!r}")
+    return {name: amount for name, amount in resources.items() if amount}
 
 
 def shutdown(*_: Any, **__: Any) -> None:

@@ -191,6 +191,24 @@ class ExecutorsTest(ClusterTest):
         self.bridge = Bridge(self.cluster)
         self.addCleanup(self.bridge.close)
 
+    def test_a_session_hears_that_others_wait_for_capacity(self) -> None:
+        first, second = Session(self.bridge, "has-all"), Session(self.bridge, "waits")
+        numbers = first.request(4, resources={"cpu": 1})
+        for number in numbers:
+            first.wait_for(number, "RUNNING")
+
+        def ask(**fields: Any) -> Any:
+            return self.bridge.call("executor_wait", session=first.name, seen=first.seen, **fields)
+
+        self.assertFalse(ask(hold_ms=50, yields=True)["wanted"])
+        (late,) = second.request(resources={"cpu": 1})
+        self.assertTrue(ask(hold_ms=10_000, yields=True)["wanted"])
+        self.assertFalse(ask(hold_ms=50)["wanted"])
+        first.release(numbers[0])
+        second.wait_for(late, "RUNNING")
+        first.release()
+        second.release()
+
     def test_an_executor_is_requested_runs_and_is_released(self) -> None:
         session = Session(self.bridge, "first")
         (number,) = session.request(params={"secret": "s3"}, env={"MINE": "1"},

@@ -76,6 +76,20 @@ class EmbeddedTasksTest(unittest.TestCase):
         self.assertEqual((script.returncode, out.splitlines()[-1]), (0, expected(300)))
         wait_until("all processes have ended", lambda: not processes_of(self.files))
 
+    def test_an_embedded_cluster_has_the_resources_of_init(self) -> None:
+        (self.files / "script.py").write_text("""
+import rt as ray
+ray.init(num_cpus=1, resources={"license": 2})
+f = ray.remote(resources={"license": 1})(lambda n: n)
+print(ray.cluster_resources()["license"], ray.get([f.remote(n) for n in range(4)]))
+try:
+    ray.get(f.options(resources={"license": 3}).remote(1))
+except ray.exceptions.TaskUnschedulableError as error:
+    print("license" in str(error))
+""")
+        out, _ = self.start().communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["2.0 [0, 1, 2, 3]", "True"])
+
     def test_a_driver_that_is_killed_leaves_nothing(self) -> None:
         script = self.start("300", "waits")
         wait_until("it has begun", (self.files / "began").exists)

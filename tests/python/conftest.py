@@ -19,6 +19,7 @@ def clean_process(monkeypatch: pytest.MonkeyPatch) -> object:
     _session.current = None
     _driver.close()
     _driver.settings.cluster = _driver.settings.cpus = _driver.settings.gpus = None
+    _driver.settings.resources = None
     _runtime._initialized = False
 
 

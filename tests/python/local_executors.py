@@ -32,6 +32,7 @@ class LocalExecutors:
         self._next = 0
         self._seen = 0
         self._closed = False
+        self.others_wait = False
         self.executors: dict[int, dict[str, Any]] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._waiting: list[tuple[int, dict[str, Any]]] = []
@@ -106,13 +107,28 @@ class LocalExecutors:
             self._change(number, "ENDED", f"killed by signal {-code}" if code < 0 else "")
             self._place()
 
-    def executor_wait(self, session: str, seen: Optional[int], hold_ms: int) -> Any:
-        """What there is, once it differs from `seen`."""
+    def executor_wait(
+        self, session: str, seen: Optional[int], hold_ms: int, yields: bool = False
+    ) -> Any:
+        """What there is, once it differs from `seen`, or somebody else waits for capacity."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._seen != seen, hold_ms / 1000)
+            self._changed.wait_for(
+                lambda: self._closed or self._seen != seen or (yields and self.others_wait),
+                hold_ms / 1000,
+            )
             if self._closed:
                 raise RtError("closed", "UNAVAILABLE")
-            return {"seen": self._seen, "executors": list(self.executors.values())}
+            return {
+                "seen": self._seen,
+                "wanted": yields and self.others_wait,
+                "executors": list(self.executors.values()),
+            }
+
+    def let_others_wait(self, others_wait: bool) -> None:
+        """Whether somebody else waits for capacity."""
+        with self._changed:
+            self.others_wait = others_wait
+            self._changed.notify_all()
 
     def executor_release(
         self, session: str, reason: str, executors: Optional[list[int]] = None

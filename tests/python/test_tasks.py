@@ -355,6 +355,11 @@ def test_generators_stream_their_items(tmp_path: Path) -> None:
     gate.touch()
     assert [ray.get(each) for each in found] == [2, 3]
 
+    long = count.remote(300, str(gate))
+    assert sum(ray.get(each) for each in long) == 300 * 299 // 2
+    kept = hub().entries[long._stream._id].items
+    assert len(kept) == 300 and not any(kept)  # The stream keeps nothing that was taken.
+
     @ray.remote(num_returns="streaming")
     def breaks() -> Any:
         yield 1
@@ -444,6 +449,10 @@ def test_what_cannot_be_is_refused_where_it_stands() -> None:
     ):
         with pytest.raises(error):
             wrong()  # type: ignore[no-untyped-call]
+    for options in ({"accelerator_type": "H100"}, {"scheduling_strategy": object()}):
+        with pytest.raises(NotImplementedError, match="a resource that only those nodes have"):
+            ray.remote(**options)(lambda: 1)
+    assert ray.get(add.options(scheduling_strategy="SPREAD").remote(1, 2)) == 3
     with pytest.raises(exceptions.TaskUnschedulableError, match="cpus"):
         ray.get(add.options(num_cpus=99).remote(1, 2))
     assert ray.get(add.options(num_cpus=2).remote(1, 2)) == 3
@@ -455,6 +464,28 @@ def test_idle_executors_are_given_back(executors: LocalExecutors) -> None:
     until(lambda: not _conns())
     until(lambda: all(item["state"] == "ENDED" for item in executors.executors.values()))
     assert ray.get(add.remote(1, 2)) == 3
+
+
+def test_an_executor_is_given_back_between_tasks_when_others_wait(
+    executors: LocalExecutors,
+) -> None:
+    @ray.remote
+    def busy(n: int) -> Any:
+        time.sleep(0.01)
+        return [n, ray.put(n)]
+
+    def ended() -> int:
+        return sum(item["state"] == "ENDED" for item in executors.executors.values())
+
+    refs = [busy.remote(n) for n in range(400)]
+    ray.get(refs[0])
+    before = ended()
+    executors.let_others_wait(True)
+    until(lambda: ended() > before)
+    executors.let_others_wait(False)
+    found = ray.get(refs)
+    assert [n for n, _ in found] == list(range(400))
+    assert ray.get([ref for _, ref in found]) == list(range(400))
 
 
 def test_a_lost_executor_is_replaced(executors: LocalExecutors, tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ class Hub(Client):
         for each in entry.refs:
             self.release(each)
         for each in entry.items or ():
-            self.release(each)
+            if each:
+                self.release(each)
 
     def _let_go(self, number: int, handles: int) -> None:
         self.release(number, handles)
@@ -287,9 +288,14 @@ class Hub(Client):
         with self.lock:
             if len(items) <= index:
                 return None
-            number = items[index]
-            self.keep(number)
-            return ObjectRef(number, self)
+            return ObjectRef(self.take_item(items, index), self)
+
+    def take_item(self, items: list[int], index: int) -> int:
+        """The item with the stream's own handle of it: the stream keeps it no more."""
+        number, items[index] = items[index], 0
+        if not number:
+            raise ValueError("what a generator has yielded is taken once")
+        return number
 
     # The rest of what the driver asks for.
 

@@ -34,10 +34,15 @@ _METHOD_OPTIONS = (
     "num_returns", "name", "max_task_retries", "retry_exceptions", "concurrency_group",
     "_generator_backpressure_num_objects", "enable_task_events", "tensor_transport",
 )  # fmt: skip
+_OWN_RESOURCE = "resources={...} with a resource that only those nodes have"
 _NOT_YET = {
-    "placement_group": "a request that the cluster places as one",
+    "placement_group": "executors, which the head places one by one",
     "concurrency_groups": "max_concurrency, for the whole actor",
+    "accelerator_type": _OWN_RESOURCE,
+    "label_selector": _OWN_RESOURCE,
+    "fallback_strategy": _OWN_RESOURCE,
 }
+_STRATEGIES = (None, "DEFAULT", "SPREAD")  # The head places executors: both are the same.
 
 
 def _check(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
@@ -48,6 +53,11 @@ def _check(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
             raise unknown_argument(what, key, known)
         if key in _NOT_YET and value not in (None, "default"):
             raise NotImplementedError(f"{what}({key}=…): rt has {_NOT_YET[key]}")
+    strategy = options.get("scheduling_strategy")
+    if strategy is not None and strategy not in _STRATEGIES:
+        raise NotImplementedError(
+            f"{what}(scheduling_strategy={strategy!r}): rt has {_OWN_RESOURCE}"
+        )
 
 
 def resources_of(options: dict[str, Any], cpus: float) -> tuple[tuple[str, float], ...]:

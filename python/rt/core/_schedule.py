@@ -187,6 +187,15 @@ class Schedule:
         if not conn.is_blocked:
             self._rests(conn)
 
+    def settle(self, slot: Slot) -> None:
+        """What a task returned is kept: a slot that was only awaited is given back."""
+        if slot.width or slot.running or slot.blocked:
+            return
+        if slot.pool.slots.get(slot.executor) is slot and not any(
+            conn.actor is not None for conn in slot.conns
+        ):
+            self.release_slot(slot.pool, slot)
+
     def _rests(self, conn: Conn) -> None:
         slot = conn.slot
         slot.running -= 1
@@ -307,6 +316,26 @@ class Schedule:
         self.hub.actors.place(pool)
         self.dispatch(pool)
         self.hub.pump.flush()
+
+    def yield_slot(self) -> None:
+        """Others wait for capacity: gives back the slot that is free, or will be first."""
+        best: Optional[Slot] = None
+        least = 0.0
+        for pool in self.pools.values():
+            for slot in pool.slots.values():
+                if pool.is_free or not slot.width or slot.blocked:
+                    continue
+                if any(conn.actor is not None for conn in slot.conns):
+                    continue
+                costs = [conn.load_s for conn in slot.conns if conn.inflight]
+                cost = sum(costs) if slot.running else -1.0
+                if best is None or cost < least:
+                    best, least = slot, cost
+        if best is None:
+            return
+        self.drain_slot(best.pool, best)
+        if not best.running:
+            self.release_slot(best.pool, best)
 
     def drain_slot(self, pool: Pool, slot: Slot) -> None:
         """Its node drains: what runs there ends, and nothing more begins."""

@@ -55,6 +55,7 @@ def _next(hub: Hub, conn: Conn, task: Task) -> None:
     if task.actor is not None:
         hub.actors.call_ended(task.actor)
     else:
+        hub.schedule.settle(conn.slot)
         hub.schedule.dispatch(conn.slot.pool)
 
 
@@ -329,8 +330,10 @@ def _next_item(hub: Hub, conn: Conn, request: int, stream: int, index: int) -> N
     entry = hub.entry(stream)
     items = entry.items or []
     if len(items) > index:
-        hub.schedule.borrow(conn, items[index])
-        conn.post(("n", request, True, items[index]))
+        number = hub.take_item(items, index)
+        hub.schedule.borrow(conn, number)
+        hub.release(number)
+        conn.post(("n", request, True, number))
     elif entry.is_ready:
         conn.post(("n", request, True, None))
     else:

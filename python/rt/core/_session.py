@@ -33,6 +33,7 @@ _FAR_AGAIN_S = 0.02
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
+_YIELD_S = 1.0  # An executor is given back so often at most while others wait for capacity.
 _STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 
 
@@ -336,15 +337,23 @@ class Places:
     def _watch(self) -> None:
         driver = _second_connection(self._driver)
         seen: Any = None
+        yielded_at = 0.0
         while not self.is_closed:
+            yields = time.monotonic() - yielded_at > _YIELD_S
+            hold_ms = _HOLD_MS if yields else int(_YIELD_S * 1000)
             try:
                 answer = driver.call(
-                    "executor_wait", session=self.session, seen=seen, hold_ms=_HOLD_MS
-                )
+                    "executor_wait", session=self.session, seen=seen, hold_ms=hold_ms,
+                    yields=yields,
+                )  # fmt: skip
             except (RtError, ValueError):
                 time.sleep(_AGAIN_S)
                 continue
             seen = answer.get("seen")
+            if answer.get("wanted"):
+                yielded_at = time.monotonic()
+                with self._hub.lock:
+                    self._hub.schedule.yield_slot()
             for each in answer["executors"]:
                 self._newest[int(each["id"])] = each
                 self._apply(each)
