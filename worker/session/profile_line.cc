@@ -107,7 +107,7 @@ void ProfileQueue::Add(uint64_t seq, const ElasticProfile& measured) {
   MergeProfile(fresh_->profile, measured, limits::kProfilePointsMax);
 }
 
-std::optional<ProfileQueue::Pending> ProfileQueue::Next() {
+std::optional<PendingProfile> ProfileQueue::Next() {
   std::lock_guard lock(mutex_);
   if (!sent_.has_value()) sent_ = std::exchange(fresh_, std::nullopt);
   return sent_;

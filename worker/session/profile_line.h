@@ -16,24 +16,25 @@ namespace rt::worker {
 // The object "elastic" of a line; InvalidArgument names what is wrong in it.
 absl::StatusOr<ElasticProfile> ReadProfile(const Json& elastic);
 
+struct PendingProfile {
+  uint64_t seq = 0;  // Of the newest line in it.
+  ElasticProfile profile;
+};
+
 class ProfileQueue {
  public:
   // Lines that are repeated, or older than the newest, are ignored.
   void Add(uint64_t seq, const ElasticProfile& measured);
   // What the head is to be sent now; again and again, until it is recorded.
-  struct Pending {
-    uint64_t seq = 0;
-    ElasticProfile profile;
-  };
-  std::optional<Pending> Next();
+  std::optional<PendingProfile> Next();
   // The head has recorded what was measured up to this line.
   void NoteRecorded(uint64_t seq);
 
  private:
   std::mutex mutex_;
   uint64_t newest_ = 0;
-  std::optional<Pending> sent_;   // As it is: the head may have it already.
-  std::optional<Pending> fresh_;  // Measured since.
+  std::optional<PendingProfile> sent_;   // As it is: the head may have it already.
+  std::optional<PendingProfile> fresh_;  // Measured since.
 };
 
 }  // namespace rt::worker
