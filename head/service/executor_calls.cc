@@ -64,13 +64,12 @@ void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, Json
     const bool wanted = yields && OthersWait(core.world, index);
     if (now == before && !last && !wanted) return std::nullopt;
     const uint64_t after = now.epoch == before.epoch ? before.seq : 0;
-    return Json::MakeObject(
-        {{"seen", ToText(now)},
-         {"wanted", wanted},
-         {"executors", SessionView(core, facts, session, after)}});
+    return Json::MakeObject({{"seen", ToText(now)},
+                             {"wanted", wanted},
+                             {"executors", SessionView(core, facts, session, after)}});
   };
-  session_waits_.Add(WaitRole::kDriver, std::move(check), std::min(wait.hold, limits::kExecutorWaitMax),
-                     std::move(done));
+  session_waits_.Add(WaitRole::kDriver, std::move(check),
+                     std::min(wait.hold, limits::kExecutorWaitMax), std::move(done));
 }
 
 }  // namespace rt

@@ -137,10 +137,10 @@ def _ask(what: str) -> dict[str, float]:
     return read_resources("total" if what == "cluster_resources" else "free")
 
 
-def list_nodes() -> list[dict[str, Any]]:
-    """The nodes of the cluster, with Ray's keys; connects if needed."""
+def list_nodes(driver: _driver.Driver) -> list[dict[str, Any]]:
+    """The nodes of the cluster, with Ray's keys."""
     found = []
-    for node in _driver.get().call("node_list").get("items") or []:
+    for node in driver.call("node_list").get("items") or []:
         found.append(
             {
                 "NodeID": str(node["id"]),
@@ -162,18 +162,21 @@ def _named(amounts: dict[str, Any]) -> dict[str, float]:
     return {names.get(name, name): float(amount) for name, amount in listed.items() if amount}
 
 
-def read_resources(which: str) -> dict[str, float]:
+def read_resources(which: str, driver: Optional[_driver.Driver] = None) -> dict[str, float]:
     """The "total" or the "free" resources of the cluster."""
-    found: dict[str, float] = {}
-    driver = _driver.get()
+    driver = driver or _driver.get()
     end = time.monotonic() + _JOINS_WITHIN_S
-    listed: dict[str, Any] = {}
-    while not listed:  # An embedded cluster is up shortly before its worker.
-        listed = dict(driver.call("cluster_status").get("resources") or {})
-        if not driver.embedded or time.monotonic() >= end:
-            break
+    while True:
+        found = _amounts(dict(driver.call("cluster_status").get("resources") or {}), which)
+        # An embedded cluster is up shortly before its worker.
+        if found or not driver.embedded or time.monotonic() >= end:
+            return found
         time.sleep(0.02)
+
+
+def _amounts(listed: dict[str, Any], which: str) -> dict[str, float]:
     listed.update(listed.pop("custom", None) or {})
+    found: dict[str, float] = {}
     for name, amount in listed.items():
         total, used = float(amount["total"]), float(amount["used"])
         ray_name = {"cpu": "CPU", "gpu": "GPU", "memory_bytes": "memory"}.get(name) or name

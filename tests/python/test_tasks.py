@@ -515,6 +515,7 @@ def test_connections_without_a_greeting_hold_up_nobody(executors: LocalExecutors
     ray.get(add.remote(1, 2))
     number = max(n for n, item in executors.executors.items() if item["state"] == "RUNNING")
     directory = f"{executors.directory}/{number}/trial"
+    until(lambda: os.path.exists(f"{directory}/{_dial.SOCKET_NAME}"))
     silent = [_dial.dial(directory) for _ in range(3)]
     silent[1].sendall(b"rt-tasks")
     for bad in (b"x" * 1000, _dial.GREETING.pack(b"rt-tasks", b"0" * 32, _dial.TASKS, 1)):

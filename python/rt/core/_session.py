@@ -209,8 +209,9 @@ class Places:
     def ask(self, what: str) -> Any:
         """Of the cluster: its nodes or resources."""
         if what == "nodes":
-            return _runtime.list_nodes()
-        return _runtime.read_resources("total" if what == "cluster_resources" else "free")
+            return _runtime.list_nodes(self._driver)
+        which = "total" if what == "cluster_resources" else "free"
+        return _runtime.read_resources(which, self._driver)
 
     def close(self) -> None:
         """Gives all executors back."""
@@ -314,7 +315,7 @@ class Places:
         return spec
 
     def _learn_limit(self, pool: Pool) -> None:
-        self._totals = _runtime.read_resources("total")
+        self._totals = _runtime.read_resources("total", self._driver)
         self._limits_at = time.monotonic()
         names = {"cpu": "CPU", "gpu": "GPU"}
         amounts = [
