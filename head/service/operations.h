@@ -75,7 +75,7 @@ class Operations {
   // {"executors": [id]}; executor_calls.cc.
   void RequestExecutors(input::RequestExecutors request, JsonDone done);
   // {"seen", "executors": [as ExecutorItem]}, once something differs from `seen`.
-  // `yields`: answer also when somebody else waits for a node, which the driver may then give back.
+  // `yields`: also when another owner waits for a node: the driver may give an executor back.
   struct SessionWait {
     std::string seen;
     Millis hold = 0;

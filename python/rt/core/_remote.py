@@ -4,134 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Optional, Union
-
-import cloudpickle
+from typing import Any, Callable, Optional
 
 from rt.core import _values
 from rt.core._client import Client
 from rt.core._current import find_client, get_client
+from rt.core._options import (
+    ACTOR_OPTIONS,
+    METHOD_OPTIONS,
+    TASK_OPTIONS,
+    check,
+    count_of,
+    env_vars_of,
+    resources_of,
+    retry_on_of,
+    returns_of,
+    task_options,
+)
 from rt.core._records import STREAM, Function, Options, has_coroutines
 from rt.core._refs import ObjectRef, ObjectRefGenerator
 from rt.core._values import PackedCall, pack_call
-
-_SHARED_OPTIONS = (
-    "num_cpus", "num_gpus", "resources", "memory", "name", "runtime_env", "accelerator_type",
-    "scheduling_strategy", "label_selector", "fallback_strategy", "_metadata",
-    "object_store_memory", "enable_task_events", "_labels", "placement_group",
-    "placement_group_bundle_index", "placement_group_capture_child_tasks",
-)  # fmt: skip
-_TASK_OPTIONS = (
-    *_SHARED_OPTIONS, "num_returns", "max_retries", "retry_exceptions", "max_calls",
-    "_generator_backpressure_num_objects",
-)  # fmt: skip
-_ACTOR_OPTIONS = (
-    *_SHARED_OPTIONS, "lifetime", "max_restarts", "max_task_retries", "max_concurrency",
-    "max_pending_calls", "namespace", "get_if_exists", "concurrency_groups",
-    "allow_out_of_order_execution",
-)  # fmt: skip
-_METHOD_OPTIONS = (
-    "num_returns", "name", "max_task_retries", "retry_exceptions", "concurrency_group",
-    "_generator_backpressure_num_objects", "enable_task_events", "tensor_transport",
-)  # fmt: skip
-_OWN_RESOURCE = "resources={...} with a resource that only those nodes have"
-_NOT_YET = {
-    "placement_group": "executors, which the head places one by one",
-    "concurrency_groups": "max_concurrency, for the whole actor",
-    "accelerator_type": _OWN_RESOURCE,
-    "label_selector": _OWN_RESOURCE,
-    "fallback_strategy": _OWN_RESOURCE,
-}
-_STRATEGIES = (None, "DEFAULT", "SPREAD")  # The head places executors: both are the same.
-
-
-def _check(options: dict[str, Any], known: tuple[str, ...], what: str) -> None:
-    for key, value in options.items():
-        if key not in known:
-            from rt._slips import unknown_argument  # Not before: it is large.
-
-            raise unknown_argument(what, key, known)
-        if key in _NOT_YET and value not in (None, "default"):
-            raise NotImplementedError(f"{what}({key}=…): rt has {_NOT_YET[key]}")
-    strategy = options.get("scheduling_strategy")
-    if strategy is not None and strategy not in _STRATEGIES:
-        raise NotImplementedError(
-            f"{what}(scheduling_strategy={strategy!r}): rt has {_OWN_RESOURCE}"
-        )
-
-
-def resources_of(options: dict[str, Any], cpus: float) -> tuple[tuple[str, float], ...]:
-    """The resources that the options ask for. Raises ValueError."""
-    found: dict[str, float] = {}
-    given = options.get("num_cpus")
-    amounts = {
-        "cpu": cpus if given is None else given,
-        "gpu": options.get("num_gpus") or 0,
-        "memory": options.get("memory") or 0,
-        **(options.get("resources") or {}),
-    }
-    for name, amount in amounts.items():
-        if name in ("CPU", "GPU"):
-            raise ValueError(f"resources={{{name!r}: …}}: use num_cpus and num_gpus")
-        if not isinstance(amount, (int, float)) or isinstance(amount, bool) or amount < 0:
-            raise ValueError(f"the amount of {name!r} must be a number, 0 or more, not {amount!r}")
-        if amount:
-            found[name] = amount
-    return tuple(sorted(found.items()))
-
-
-def _env_vars(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    given = options.get("runtime_env") or {}
-    for key in given:
-        if key not in ("env_vars", "config"):
-            raise NotImplementedError(
-                f"runtime_env={{{key!r}: …}}: rt sets env_vars of tasks; packages and files are "
-                "those of the cluster"
-            )
-    return tuple(sorted((str(k), str(v)) for k, v in (given.get("env_vars") or {}).items()))
-
-
-def _count(options: dict[str, Any], key: str, default: int, least: int) -> int:
-    value = options.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{key} must be a whole number, {least} or more, not {value!r}")
-    return value
-
-
-def _returns(value: Any, function: Any) -> int:
-    if value is None:
-        is_stream = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
-        return STREAM if is_stream else 1
-    if value in ("streaming", "dynamic"):
-        return STREAM
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"num_returns must be a number, 0 or more, or 'streaming', not {value!r}")
-    return value
-
-
-def _retry_on(value: Any) -> Union[bool, bytes]:
-    if value in (None, False, True):
-        return bool(value)
-    if not isinstance(value, (list, tuple)):
-        raise ValueError("retry_exceptions is True, False or a list of exception classes")
-    for each in value:
-        if not (isinstance(each, type) and issubclass(each, Exception)):
-            raise ValueError(f"retry_exceptions: {each!r} is not an exception class")
-    return cloudpickle.dumps(tuple(value))  # type: ignore[no-any-return]
-
-
-def task_options(options: dict[str, Any], function: Any, name: str = "") -> Options:
-    """The options of a task. Raises ValueError."""
-    return Options(
-        resources_of(options, 1),
-        _returns(options.get("num_returns"), function),
-        _count(options, "max_retries", 3, -1),
-        _retry_on(options.get("retry_exceptions")),
-        options.get("name") or name,
-        _env_vars(options),
-    )
 
 
 def id_of(value: Any) -> Optional[int]:
@@ -166,13 +58,13 @@ class RemoteFunction:
     """A function that runs as a task: `f.remote(...)` returns a reference to its value at once."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        _check(options, _TASK_OPTIONS, "remote")
+        check(options, TASK_OPTIONS, "remote")
         self._function = function
         self._options = options
         self._made: Optional[Options] = None
         self._pickled: Optional[Function] = None
         self._known_by: Any = None  # The client that has the function.
-        self._num_returns = _returns(options.get("num_returns"), function)
+        self._num_returns = returns_of(options.get("num_returns"), function)
         task_options(options, function)  # What is wrong is said where it stands.
         functools.update_wrapper(self, function)
 
@@ -182,7 +74,7 @@ class RemoteFunction:
 
     def options(self, **options: Any) -> RemoteFunction:
         """The same function with other options."""
-        _check(options, _TASK_OPTIONS, "options")
+        check(options, TASK_OPTIONS, "options")
         other = RemoteFunction(self._function, {**self._options, **options})
         other._pickled = self._get_pickled()
         return other
@@ -227,7 +119,7 @@ def method(*args: Any, **options: Any) -> Any:
     """`@rt.method(num_returns=2)`: the options of a method of an actor."""
     if len(args) == 1 and callable(args[0]) and not options:
         return args[0]
-    _check(options, _METHOD_OPTIONS, "method")
+    check(options, METHOD_OPTIONS, "method")
 
     def decorate(function: Any) -> Any:
         function.__rt_method__ = options
@@ -253,15 +145,15 @@ class ActorMethod:
 
     def options(self, **options: Any) -> ActorMethod:
         """The same method with other options."""
-        _check(options, _METHOD_OPTIONS, "options")
+        check(options, METHOD_OPTIONS, "options")
         base = self._options
         retries = options.get("max_task_retries")
         made = Options(
             (),
-            base.num_returns if "num_returns" not in options else _returns(
+            base.num_returns if "num_returns" not in options else returns_of(
                 options["num_returns"], None),
             base.max_retries if retries is None else int(retries),
-            base.retry_on if "retry_exceptions" not in options else _retry_on(
+            base.retry_on if "retry_exceptions" not in options else retry_on_of(
                 options["retry_exceptions"]),
             self._name,
         )  # fmt: skip
@@ -353,7 +245,7 @@ class ActorClass:
     """A class whose objects are actors: `C.remote(...)` starts one and returns its handle."""
 
     def __init__(self, made: type, options: dict[str, Any]) -> None:
-        _check(options, _ACTOR_OPTIONS, "remote")
+        check(options, ACTOR_OPTIONS, "remote")
         self._class = made
         self._options = options
         self._pickled: Optional[Function] = None
@@ -386,7 +278,7 @@ class ActorClass:
 
     def options(self, **options: Any) -> ActorClass:
         """The same class with other options."""
-        _check(options, _ACTOR_OPTIONS, "options")
+        check(options, ACTOR_OPTIONS, "options")
         other = ActorClass(self._class, {**self._options, **options})
         other._pickled = self._pickled
         return other
@@ -401,20 +293,20 @@ class ActorClass:
             raise ValueError("the name of an actor is a text that is not empty")
         return {
             "resources": resources_of(options, 0),
-            "env_vars": _env_vars(options),
+            "env_vars": env_vars_of(options),
             "name": name,
             "namespace": options.get("namespace"),
             "lifetime": lifetime,
-            "max_restarts": _count(options, "max_restarts", 0, -1),
+            "max_restarts": count_of(options, "max_restarts", 0, -1),
             "max_concurrency": options.get("max_concurrency")
-            and _count(options, "max_concurrency", 1, 1),
+            and count_of(options, "max_concurrency", 1, 1),
             "is_ordered": (options.get("max_concurrency") or 1) == 1
             and not has_coroutines(self._class),
-            "max_pending_calls": _count(options, "max_pending_calls", -1, -1),
+            "max_pending_calls": count_of(options, "max_pending_calls", -1, -1),
         }
 
     def _get_methods(self, options: dict[str, Any]) -> dict[str, Options]:
-        retries = _count(options, "max_task_retries", 0, -1)
+        retries = count_of(options, "max_task_retries", 0, -1)
         found = {}
         for name, function in inspect.getmembers(self._class, callable):
             if name.startswith("__") and name not in ("__call__", "__init__"):
@@ -424,9 +316,9 @@ class ActorClass:
             own = getattr(function, "__rt_method__", {})
             found[name] = Options(
                 (),
-                _returns(own.get("num_returns"), function),
+                returns_of(own.get("num_returns"), function),
                 int(own.get("max_task_retries", retries)),
-                _retry_on(own.get("retry_exceptions")),
+                retry_on_of(own.get("retry_exceptions")),
                 name,
             )
         return found

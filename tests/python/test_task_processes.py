@@ -1,0 +1,201 @@
+"""What becomes of tasks whose processes die, wait or are given back (local_executors.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import rt as ray
+from local_executors import LocalExecutors
+from rt import _driver, exceptions
+from rt.core import _dial, _session
+from rt.core._current import get_client
+
+DEADLINE_S = 60.0
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Returns once it holds."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, f"it does not come: {get_client().schedule.describe()}"
+        time.sleep(0.002)
+
+
+@pytest.fixture(scope="module")
+def executors() -> Iterator[LocalExecutors]:
+    found = LocalExecutors(2)
+    _driver._current = found
+    get_client()  # conftest.py closes the driver of each test, but not this session's.
+    _driver._current = None
+    yield found
+    _session.close_session()
+    found.close()
+
+
+pytestmark = pytest.mark.usefixtures("executors")
+
+
+@ray.remote
+def add(x: int, y: int) -> int:
+    return x + y
+
+
+@ray.remote
+def nothing() -> None:
+    pass
+
+
+@ray.remote
+def pid() -> int:
+    return os.getpid()
+
+
+def hub() -> Any:
+    return get_client()
+
+
+def _conns() -> list[Any]:
+    return [
+        conn
+        for pool in hub().schedule.pools.values()
+        for slot in pool.slots.values()
+        for conn in slot.conns
+    ]
+
+
+def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path) -> None:
+    @ray.remote
+    def dies(path: str, times: int) -> int:
+        with open(path, "a") as file:
+            file.write("x")
+        count = os.path.getsize(path)
+        if count <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
+    assert ray.get(dies.remote(str(tmp_path / "a"), 2)) == 3
+    once = dies.options(max_retries=0)
+    others = [add.remote(i, i) for i in range(20)]
+    with pytest.raises(exceptions.WorkerCrashedError, match="SIGKILL") as found:
+        ray.get(once.remote(str(tmp_path / "b"), 1))
+    assert "dies" in str(found.value) and (tmp_path / "b").read_text() == "x"
+    assert ray.get(others) == [2 * i for i in range(20)]
+
+
+def test_exceptions_are_retried_only_if_asked(tmp_path: Path) -> None:
+    @ray.remote
+    def flaky(path: str) -> int:
+        with open(path, "a") as file:
+            file.write("x")
+        if os.path.getsize(path) < 3:
+            raise OSError("again")
+        return os.path.getsize(path)
+
+    with pytest.raises(OSError):
+        ray.get(flaky.remote(str(tmp_path / "a")))
+    assert ray.get(flaky.options(retry_exceptions=True).remote(str(tmp_path / "b"))) == 3
+    assert ray.get(flaky.options(retry_exceptions=[OSError]).remote(str(tmp_path / "c"))) == 3
+    with pytest.raises(OSError):
+        ray.get(flaky.options(retry_exceptions=[KeyError]).remote(str(tmp_path / "d")))
+
+
+def test_cancel_reaches_tasks_that_wait_run_or_were_sent_ahead(tmp_path: Path) -> None:
+    @ray.remote
+    def sleeps(path: str) -> None:
+        with open(path, "w"):
+            pass
+        time.sleep(DEADLINE_S)
+
+    refs = [sleeps.remote(str(tmp_path / str(i))) for i in range(4)]
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    for each in reversed(refs):
+        ray.cancel(each)
+    for each in refs:
+        with pytest.raises(exceptions.TaskCancelledError):
+            ray.get(each, timeout=DEADLINE_S)
+    assert ray.get(add.remote(1, 1)) == 2
+    with pytest.raises(TypeError):
+        ray.cancel("x")
+
+
+def test_idle_executors_are_given_back(executors: LocalExecutors) -> None:
+    ray.get(add.remote(1, 2))
+    until(lambda: not _conns())
+    until(lambda: all(item["state"] == "ENDED" for item in executors.executors.values()))
+    assert ray.get(add.remote(1, 2)) == 3
+
+
+def test_an_executor_is_given_back_between_tasks_when_others_wait(
+    executors: LocalExecutors,
+) -> None:
+    @ray.remote
+    def busy(n: int) -> Any:
+        time.sleep(0.01)
+        return [n, ray.put(n)]
+
+    def ended() -> int:
+        return sum(item["state"] == "ENDED" for item in executors.executors.values())
+
+    refs = [busy.remote(n) for n in range(400)]
+    ray.get(refs[0])
+    before = ended()
+    executors.let_others_wait(True)
+    until(lambda: ended() > before)
+    executors.let_others_wait(False)
+    found = ray.get(refs)
+    assert [n for n, _ in found] == list(range(400))
+    assert ray.get([ref for _, ref in found]) == list(range(400))
+
+
+def test_a_lost_executor_is_replaced(executors: LocalExecutors, tmp_path: Path) -> None:
+    @ray.remote
+    def waits(path: str) -> int:
+        with open(path + str(os.getpid()), "w"):
+            pass
+        while not os.path.exists(path):
+            time.sleep(0.002)
+        return 7
+
+    ref = waits.remote(str(tmp_path / "gate"))
+    until(lambda: bool(list(tmp_path.iterdir())))
+    running = [n for n, item in executors.executors.items() if item["state"] == "RUNNING"]
+    for number in running:
+        executors.processes[number].kill()
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    (tmp_path / "gate").touch()
+    assert ray.get(ref) == 7
+
+
+def test_connections_without_a_greeting_hold_up_nobody(executors: LocalExecutors) -> None:
+    @ray.remote
+    def nested(depth: int) -> int:
+        return ray.get(nested.remote(depth - 1)) + 1 if depth else 0
+
+    ray.get(add.remote(1, 2))
+    number = max(n for n, item in executors.executors.items() if item["state"] == "RUNNING")
+    directory = f"{executors.directory}/{number}/trial"
+    until(lambda: os.path.exists(f"{directory}/{_dial.SOCKET_NAME}"))
+    silent = [_dial.dial(directory) for _ in range(3)]
+    silent[1].sendall(b"rt-tasks")
+    for bad in (b"x" * 1000, _dial.GREETING.pack(b"rt-tasks", b"0" * 32, _dial.TASKS, 1)):
+        with _dial.dial(directory) as sock:
+            sock.sendall(bad)
+            with contextlib.suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+    begun = time.monotonic()
+    assert ray.get(nested.remote(8)) == 8  # With new processes of the executor.
+    assert time.monotonic() - begun < 4
+    for sock in silent:
+        sock.close()
