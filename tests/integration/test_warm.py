@@ -159,7 +159,8 @@ class WarmTest(unittest.TestCase):
         notes.mkdir()
         self.place.env["RT_WARM_START"] = "1"
         process = self.place.start(self.place.write(STEPS), str(notes))
-        self.addCleanup(process.communicate)
+        self.addCleanup(process.communicate, timeout=100)
+        self.addCleanup((notes / "go").touch)  # Before: else the trials of a failed test wait on.
         cpus = len(os.sched_getaffinity(0))
 
         def running():
@@ -378,7 +379,11 @@ def parent(pid: int) -> int:
 
 
 def parent_name(pid: int) -> str:
-    return pathlib.Path(f"/proc/{parent(pid)}/comm").read_text().strip()
+    """Empty when the parent has ended since its number was read: the process gets another one."""
+    try:
+        return pathlib.Path(f"/proc/{parent(pid)}/comm").read_text().strip()
+    except FileNotFoundError:
+        return ""
 
 
 if __name__ == "__main__":
