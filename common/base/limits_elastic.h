@@ -9,8 +9,9 @@ namespace rt::limits {
 
 // The least time between two sizes of an elastic attempt, and between two records of what an
 // attempt has measured, unless the cluster says otherwise: a resize costs seconds, and what it
-// brings has to pay for them. And how often the head looks whether a policy has to be asked.
+// brings has to pay for them.
 inline constexpr Millis kElasticInterval = 30'000;
+// How often the head looks whether a policy has to be asked.
 inline constexpr Millis kElasticLookEvery = 200;
 
 // Shapes of steps that the head keeps of one owner, and takes of one message: 8 sizes with 4
@@ -26,7 +27,7 @@ inline constexpr size_t kClassProfilesMax = 16;
 inline constexpr int kProfilesOfNodeMax = 1'024;
 // The name of a kind of gpu.
 inline constexpr size_t kGpuTypeBytesMax = 64;
-// What a measurement may say: beyond these it is a mistake, and would only spoil a fit.
+// Larger numbers in a measurement are mistakes, which would spoil a fit. The line is refused.
 inline constexpr double kStepSecondsMax = 1e6;
 inline constexpr double kElasticNumberMax = 1e15;
 

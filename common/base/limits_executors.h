@@ -7,20 +7,22 @@
 
 namespace rt::limits {
 
-// Of one request: an answer and its records stay small. A driver that needs more asks again.
+// Executors of one request, so that its answer and its records stay small. A driver that needs
+// more sends another request.
 inline constexpr int64_t kExecutorsPerRequest = 1'000;
-// That have not ended, of one session: tasks beyond wait for each other, and the state stays small.
+// Executors of one session that have not ended. Further tasks wait for them, and the state stays
+// small.
 inline constexpr size_t kExecutorsPerSession = 10'000;
-// Of all sessions together.
+// Executors of all sessions that have not ended.
 inline constexpr size_t kExecutorsMax = 50'000;
-// Detached ones of a user: nobody else ends them.
+// Detached actors of a user, which no session ends.
 inline constexpr size_t kDetachedPerUser = 1'000;
-// What one of them is requested with: it is in the state, and thousands are.
+// The spec of an executor. The state has those of thousands.
 inline constexpr size_t kExecutorSpecBytes = 64u << 10;
-// Those that have ended stay known until their sessions have seen that: the newest ones.
+// The newest executors that have ended stay known, so that their sessions can see the end.
 inline constexpr size_t kEndedExecutorsKept = 1'000;
-// Without a sign of its driver for this long a session is ended. A driver renews it every
-// kExecutorWaitMax at most, which leaves time for a restart of its bridge or worker.
+// A session ends when its driver was not heard for so long. A driver is heard at least every
+// kExecutorWaitMax, which leaves time for a restart of its bridge or worker.
 inline constexpr Millis kSessionLease = 30'000;
 inline constexpr Millis kExecutorWaitMax = 10'000;
 // The name of a session.

@@ -40,7 +40,7 @@ class RungScheduler : public Scheduler {
   bool compares_rungs(const ExperimentSpec& spec) const override;
 
  protected:
-  // Whether the ranks at the rung do not predict those at the next one (rank_check.h). Trials are
+  // True if the ranks at the rung do not predict those at the next one (rank_check.h). Trials are
   // then promoted from the rung without a comparison.
   static bool IsMisleading(const ExperimentSpec& spec, const SearchReview& review, uint32_t bracket,
                            double milestone);

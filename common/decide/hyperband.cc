@@ -185,8 +185,8 @@ class HyperBandScheduler final : public RungScheduler {
         ranked.push_back({CostOf(spec, ValueOf(review, trial)), trial.number, trial.milestone});
     return ranked;
   }
-  // Whether the trial continues without a pause: it is the last of its bracket to reach the rung,
-  // and is among the best there.
+  // True if the trial is the last of its bracket to reach the rung, and is among the best there: it
+  // then continues without a pause.
   static bool ContinuesAsLast(const ExperimentSpec& spec, const RungValues& rung, double value) {
     if (rung.review == nullptr) return false;
     for (const BracketState& bracket : rung.review->brackets) {

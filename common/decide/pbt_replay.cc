@@ -69,7 +69,7 @@ class PbtReplayScheduler final : public Scheduler {
   }
   bool reviews_trials() const override { return true; }
   bool clones_trials() const override { return true; }
-  // It saves and ends, so that the next configuration continues from this very row.
+  // The trial saves and ends, so that the next configuration continues from this row.
   TrialVerdict AtMilestone(const ExperimentSpec&, const RungValues& rung, double) const override {
     if (!rung.may_save) return {};
     return {TrialVerdict::Action::kPause,

@@ -219,7 +219,8 @@ class Scheduler {
   // Whether Review may clone trials. SearchReview::population is then filled in after a trial was
   // recorded, and Review is asked after each placement as well.
   virtual bool clones_trials() const { return false; }
-  // Whether it looks at the population whenever trials are paused, and not only then.
+  // Whether Review reads SearchReview::population also when no trial was recorded, while some are
+  // paused.
   virtual bool compares_population(const ExperimentSpec&) const { return true; }
   // Whether the configurations of clones come from a model on the compute lane, which answers an
   // ExploreQuestion. Review then clones no trial, and ParentOf is asked for each trial that was

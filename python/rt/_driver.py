@@ -317,9 +317,10 @@ def is_embedded() -> bool:
 
 
 def open_driver(for_tasks: bool = False) -> Driver:
-    """Opens the connection that the environment selects. Raises RtError inside a trial, unless
-    it is
-    for tasks."""
+    """Opens the connection that the environment selects.
+
+    Raises RtError inside a trial, unless the connection is for tasks.
+    """
     socket = _socket()
     if (
         socket
