@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fake_world import World, trial
 from rt import _driver, _runtime, _session
+from task_session import executors  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
-from local_executors import LocalExecutors
-from rt import _driver, exceptions
-from rt.core import _session
-from rt.core._current import get_client
-from test_tasks import DEADLINE_S, until
-
-
-@pytest.fixture(scope="module")
-def executors() -> Iterator[LocalExecutors]:
-    found = LocalExecutors(2)
-    _driver._current = found
-    get_client()
-    _driver._current = None
-    yield found
-    _session.close_session()
-    found.close()
-
+from rt import exceptions
+from task_session import DEADLINE_S, hub, until
 
 pytestmark = pytest.mark.usefixtures("executors")
 
@@ -326,20 +310,20 @@ def test_prints_still_work_after_stdout_was_closed(tmp_path: Path) -> None:
             return (tmp_path / "file").read_text()
 
     told: list[str] = []
-    hub = get_client()
-    print_out, hub.print_out = hub.print_out, lambda _stream, text: told.append(text)
+    session = hub()
+    print_out, session.print_out = session.print_out, lambda _stream, text: told.append(text)
     actor = Closes.remote()
     ray.get(actor.close.remote())
     assert ray.get(actor.shout.remote()) == ""
     until(lambda: bool(told))
-    hub.print_out = print_out
+    session.print_out = print_out
     assert told[0].endswith("after all\n")
 
 
 def test_a_reference_that_is_gone_is_an_error_that_says_so() -> None:
     ref = ray.put(1)
     ref.__del__()
-    get_client().drain()
+    hub().drain()
     with pytest.raises(exceptions.ObjectLostError, match="dropped"):
         ray.get(ref)
     with pytest.raises(exceptions.ObjectLostError, match="dropped"):

@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -18,61 +17,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
 from local_executors import LocalExecutors
-from rt import _driver, exceptions
-from rt.core import _dial, _session
-from rt.core._current import get_client
-
-DEADLINE_S = 60.0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, f"it does not come: {get_client().schedule.describe()}"
-        time.sleep(0.002)
-
-
-@pytest.fixture(scope="module")
-def executors() -> Iterator[LocalExecutors]:
-    found = LocalExecutors(2)
-    _driver._current = found
-    get_client()  # conftest.py closes the driver of each test, but not this session's.
-    _driver._current = None
-    yield found
-    _session.close_session()
-    found.close()
-
+from rt import exceptions
+from rt.core import _dial
+from task_session import DEADLINE_S, add, conns, until
 
 pytestmark = pytest.mark.usefixtures("executors")
-
-
-@ray.remote
-def add(x: int, y: int) -> int:
-    return x + y
-
-
-@ray.remote
-def nothing() -> None:
-    pass
-
-
-@ray.remote
-def pid() -> int:
-    return os.getpid()
-
-
-def hub() -> Any:
-    return get_client()
-
-
-def _conns() -> list[Any]:
-    return [
-        conn
-        for pool in hub().schedule.pools.values()
-        for slot in pool.slots.values()
-        for conn in slot.conns
-    ]
 
 
 def test_a_task_whose_process_dies_is_tried_again(tmp_path: Path) -> None:
@@ -132,7 +81,7 @@ def test_cancel_reaches_tasks_that_wait_run_or_were_sent_ahead(tmp_path: Path) -
 
 def test_idle_executors_are_given_back(executors: LocalExecutors) -> None:
     ray.get(add.remote(1, 2))
-    until(lambda: not _conns())
+    until(lambda: not conns())
     until(lambda: all(item["state"] == "ENDED" for item in executors.executors.values()))
     assert ray.get(add.remote(1, 2)) == 3
 

@@ -9,9 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -19,39 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
-from local_executors import LocalExecutors
-from rt import _driver, exceptions
-from rt.core import _session
-from rt.core._current import get_client
-
-DEADLINE_S = 60.0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, f"it does not come: {get_client().schedule.describe()}"
-        time.sleep(0.002)
-
-
-@pytest.fixture(scope="module")
-def executors() -> Iterator[LocalExecutors]:
-    found = LocalExecutors(2)
-    _driver._current = found
-    get_client()  # conftest.py closes the driver of each test, but not this session's.
-    _driver._current = None
-    yield found
-    _session.close_session()
-    found.close()
-
+from rt import exceptions
+from task_session import DEADLINE_S, add, conns, hub, until
 
 pytestmark = pytest.mark.usefixtures("executors")
-
-
-@ray.remote
-def add(x: int, y: int) -> int:
-    return x + y
 
 
 @ray.remote
@@ -62,10 +32,6 @@ def nothing() -> None:
 @ray.remote
 def pid() -> int:
     return os.getpid()
-
-
-def hub() -> Any:
-    return get_client()
 
 
 def test_tasks_return_values_in_the_order_of_their_references() -> None:
@@ -270,16 +236,7 @@ def test_values_are_dropped_with_their_last_reference() -> None:
             return set(client.entries) <= before
 
     until(all_are_gone)
-    until(lambda: all(not conn.borrowed for conn in _conns()))
-
-
-def _conns() -> list[Any]:
-    return [
-        conn
-        for pool in hub().schedule.pools.values()
-        for slot in pool.slots.values()
-        for conn in slot.conns
-    ]
+    until(lambda: all(not conn.borrowed for conn in conns()))
 
 
 def test_generators_stream_their_items(tmp_path: Path) -> None:
