@@ -10,16 +10,18 @@ namespace rt::limits {
 // Executors of one request, so that its answer and its records stay small. A driver that needs
 // more sends another request.
 inline constexpr int64_t kExecutorsPerRequest = 1'000;
-// Executors of one session that have not ended. Further tasks wait for them, and the state stays
-// small.
-inline constexpr size_t kExecutorsPerSession = 10'000;
+// Executors of one session that have not ended. An answer that lists them all fits into a message.
+inline constexpr size_t kExecutorsPerSession = 5'000;
 // Executors of all sessions that have not ended.
 inline constexpr size_t kExecutorsMax = 50'000;
 // Detached actors of a user, which no session ends.
 inline constexpr size_t kDetachedPerUser = 1'000;
 // The spec of an executor. The state has those of thousands.
 inline constexpr size_t kExecutorSpecBytes = 64u << 10;
-// The newest executors that have ended stay known, so that their sessions can see the end.
+// The specs of one request together: one Step journals them all.
+inline constexpr size_t kExecutorRequestBytes = 4u << 20;
+// The newest executors that have ended stay known, so that their sessions can see how they ended. A
+// driver takes one that is listed no more for lost.
 inline constexpr size_t kEndedExecutorsKept = 1'000;
 // A session ends when its driver was not heard for so long. A driver is heard at least every
 // kExecutorWaitMax, which leaves time for a restart of its bridge or worker.

@@ -109,8 +109,12 @@ absl::Status OnRequestExecutors(Draft& draft, const input::RequestExecutors& inp
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.program.resources));
   RT_RETURN_IF_ERROR(CheckSpace(world, key, static_cast<size_t>(input.count)));
   RT_RETURN_IF_ERROR(CheckDetached(world, input.owner, spec, input.count));
-  draft.soft().sessions[key] = draft.now;
   const std::string normal = NormalText(spec);
+  if (normal.size() * static_cast<size_t>(input.count) > limits::kExecutorRequestBytes)
+    return Invalid(std::to_string(input.count) + " executors with a spec of " +
+                       std::to_string(normal.size()) + " bytes are too much for one request",
+                   "request fewer at a time, or put large values into inputs");
+  draft.soft().sessions[key] = draft.now;
   for (int64_t i = 0; i < input.count; ++i) {
     const ExecutorId id{world.state.last_executor + 1};
     draft.Emit(event::ExecutorRequested{id, input.owner, input.session, input.opener,
@@ -215,7 +219,9 @@ void EndSessionsOf(Draft& draft, const AttemptId& opener) {
     theirs.push_back(at->first);
   for (const SessionKey& key : theirs) {
     draft.soft().sessions.erase(key);
-    EndSession(draft, key, Describe(opener.owner) + ", which had opened its session, has ended");
+    EndSession(
+        draft, key,
+        Describe(opener.owner) + ", which had opened its session, has ended or was restarted");
   }
 }
 

@@ -215,7 +215,8 @@ absl::Status Full() {
 
 void Loop::Post(Input input, AnswerFn done) {
   Item item = PostItem{std::move(input), std::move(done)};
-  if (!Enqueue(item, kOthersMax)) std::get<PostItem>(item).done(Full(), Answer{});
+  if (Enqueue(item, kOthersMax)) return;
+  if (const AnswerFn& refuse = std::get<PostItem>(item).done) refuse(Full(), Answer{});
 }
 
 void Loop::PostSync(input::Sync sync, SyncSeen seen, SyncFn done) {

@@ -401,8 +401,8 @@ const std::set<std::string>& OfTasks() {
   static const std::set<std::string> names = {
       "executor_request",  "executor_wait",     "executor_release",  "executor_route",
       "actor_get",         "actor_list",        "actor_kill",        "cluster_status",
-      "node_list",         "resources_request", "blob_find_missing", "blob_put_chunk",
-      "blob_put_manifest", "blob_get_manifest", "blob_get_chunk"};
+      "node_list",         "blob_find_missing", "blob_put_chunk",    "blob_put_manifest",
+      "blob_get_manifest", "blob_get_chunk"};
   return names;
 }
 absl::Status CheckAllowed(const Driver& driver, const std::string& op) {

@@ -33,6 +33,7 @@ std::string ToText(const SessionVersion& version) {
 // Whether anybody else waits for a node. What waits for something that the session does not have
 // counts, too: the driver bounds how often it gives an executor back.
 bool OthersWait(const World& world, const SessionIndex* session) {
+  if (world.index.ready_order.empty()) return false;
   size_t own = 0;
   if (session != nullptr)
     for (ExecutorId id : session->executors) own += world.index.ready_order.contains(Owner::Of(id));
@@ -55,7 +56,6 @@ void Operations::RequestExecutors(input::RequestExecutors request, JsonDone done
 }
 
 void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, JsonDone done) {
-  loop_.Post(input::RenewSession{session.user, session.name, session.opener}, nullptr);
   auto check = [session, before = VersionFrom(wait.seen), yields = wait.yields](
                    const Core& core, const HeadFacts& facts,
                    bool last) -> std::optional<absl::StatusOr<Json>> {
@@ -68,8 +68,13 @@ void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, Json
                              {"wanted", wanted},
                              {"executors", SessionView(core, facts, session, after)}});
   };
-  session_waits_.Add(WaitRole::kDriver, std::move(check),
-                     std::min(wait.hold, limits::kExecutorWaitMax), std::move(done));
+  // A session that could not be renewed must not take its wait for a sign that it was.
+  loop_.Post(input::RenewSession{session.user, session.name, session.opener},
+             [this, check = std::move(check), hold = std::min(wait.hold, limits::kExecutorWaitMax),
+              done = std::move(done)](const absl::Status& renewed, const Answer&) mutable {
+               if (!renewed.ok()) return done(renewed);
+               session_waits_.Add(WaitRole::kDriver, std::move(check), hold, std::move(done));
+             });
 }
 
 }  // namespace rt

@@ -73,11 +73,12 @@ class BridgeDriver:
         self.embedded = embedded
         self.embedded_dir = ""
         self.id = os.urandom(8).hex()
-        self._lock = threading.Lock()  # Of the output to the bridge, and of the numbers.
+        self._writing = threading.Lock()  # Of the bridge's input.
+        self._lock = threading.Lock()  # Of what follows.
         self._answered = threading.Condition(self._lock)
         self._reading = False  # A thread reads the answers of all.
         self._answers: dict[int, Any] = {}
-        self._lost: Optional[RtError] = None
+        self._lost: Optional[Exception] = None
         self._next_id = 0
         try:
             # Its own session: Ctrl-C in the terminal reaches this process only.
@@ -110,23 +111,26 @@ class BridgeDriver:
         with self._lock:
             self._next_id += 1
             number = self._next_id
-            assert self._child.stdin is not None
+        assert self._child.stdin is not None
+        line = dump({"id": number, "op": op, **fields})
+        with self._writing:  # Not with the other lock: answers are read meanwhile.
             try:
-                self._child.stdin.write(dump({"id": number, "op": op, **fields}))
+                self._child.stdin.write(line)
                 self._child.stdin.flush()
             except (OSError, ValueError) as error:
                 raise self._ended() from error
+        with self._lock:
             while number not in self._answers and self._lost is None:
                 if self._reading:
                     self._answered.wait()
                 else:
-                    self._read_one(number)
+                    self._read_one()
             if number not in self._answers:
                 assert self._lost is not None
                 raise self._lost
             return _result(self._answers.pop(number))
 
-    def _read_one(self, number: int) -> None:
+    def _read_one(self) -> None:
         """Reads an answer for whichever thread waits for it. With the lock, which it releases."""
         assert self._child.stdout is not None
         self._reading = True
@@ -143,8 +147,10 @@ class BridgeDriver:
             self._lost = self._ended()
             return
         reply = json.loads(line)
-        # An answer without a number is the bridge's own refusal.
-        self._answers[int(reply.get("id") or number)] = reply
+        if "id" in reply:
+            self._answers[int(reply["id"])] = reply
+        else:  # The bridge refuses all: it could not begin, or did not understand a line.
+            self._lost = error_from_reply(reply.get("error"))
 
     def _ended(self) -> RtError:
         import subprocess
@@ -174,7 +180,8 @@ class BridgeDriver:
             poller = select.poll()
             poller.register(self._child.stdout, select.POLLHUP)
             poller.poll(BRIDGE_EXIT_S * 1000)
-            self._child.stdout.close()
+            if not self._reading:  # Else closing would wait for the thread that reads.
+                self._child.stdout.close()
         try:
             self._child.wait(BRIDGE_EXIT_S)
         except subprocess.TimeoutExpired:

@@ -135,6 +135,7 @@ class Executor:
                 socket.send_fds(self._actor_control, [b"c"], [sock.fileno()])
             sock.close()
             return
+        parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
@@ -142,7 +143,7 @@ class Executor:
             sock.close()
             return
         if pid == 0:
-            self._prepare_child()
+            self._prepare_child(parent)
             sys.modules["rt.core._process"].run_process(sock, number)
             os._exit(1)
         sock.close()
@@ -150,9 +151,10 @@ class Executor:
 
     def _start_actor(self) -> None:
         self._actor_control, theirs = socket.socketpair()
+        parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._prepare_child()
+            self._prepare_child(parent)
             self._actor_control.close()
             importlib.import_module("rt.core._desk").run_actor(theirs)
             os._exit(1)
@@ -165,8 +167,7 @@ class Executor:
         self._poll.register(pidfd, select.POLLIN)
         return pidfd
 
-    def _prepare_child(self) -> None:
-        parent = os.getppid()
+    def _prepare_child(self, parent: int) -> None:
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)

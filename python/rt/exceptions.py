@@ -198,8 +198,6 @@ class PendingCallsLimitExceeded(RayError):
 class ActorError(RayError):
     """The base of the errors of actors."""
 
-    actor_id: Optional[str] = None
-
 
 class ActorDiedError(ActorError):
     """The actor has ended, and does not come back."""

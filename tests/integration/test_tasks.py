@@ -232,7 +232,7 @@ class ClusterTasksTest(ClusterTest):
 
     def test_tasks_run_on_other_machines(self) -> None:
         """Their sockets are out of reach, so everything passes through the daemons."""
-        elsewhere = "import rt.core._session as session\nsession._boot_id = lambda: 'elsewhere'\n"
+        elsewhere = "import rt.core._session as session\nsession.boot_id = lambda: 'elsewhere'\n"
         self.assertEqual(self.finish(self.submit(elsewhere + WORK, "300")), expected(300))
 
     def test_executors_and_their_processes_may_be_killed(self) -> None:

@@ -139,6 +139,10 @@ class LocalExecutors:
                 process = self.processes.get(number)
                 if process is not None and process.poll() is None:
                     process.terminate()
+                elif process is None and self.executors[number]["state"] == "PENDING":
+                    self._waiting = [each for each in self._waiting if each[0] != number]
+                    self._change(number, "ENDED", "released")
+            self._place()
             return {}
 
     def actor_get(self, name: str) -> Any:

@@ -262,6 +262,35 @@ def test_the_context_names_what_runs() -> None:
     assert ray.get_runtime_context().get_actor_id() is None
 
 
+def test_a_call_that_is_cancelled_holds_up_no_other() -> None:
+    @ray.remote
+    def never() -> None:
+        time.sleep(DEADLINE_S)
+
+    counter, argument = Counter.remote(), never.remote()
+    waits = counter.add.remote(argument)
+    later = counter.add.remote(2)
+    assert ray.wait([later], timeout=0.05)[0] == []
+    ray.cancel(waits)
+    assert ray.get(later, timeout=DEADLINE_S) == 2
+    ray.cancel(argument, force=True)
+
+
+def test_a_coroutine_that_waits_in_get_misses_no_call() -> None:
+    @ray.remote
+    class Asks:
+        async def ask(self, counter: Any) -> int:
+            return int(ray.get(counter.add.remote()))
+
+        async def ping(self) -> int:
+            return 1
+
+    asks, counter = Asks.remote(), Counter.remote()
+    refs = [asks.ask.remote(counter) if n % 2 else asks.ping.remote() for n in range(100)]
+    assert sorted(ray.get(refs[1::2], timeout=DEADLINE_S)) == list(range(1, 51))
+    assert ray.get(refs[::2], timeout=DEADLINE_S) == [1] * 50
+
+
 def test_pending_calls_have_a_limit() -> None:
     @ray.remote(max_pending_calls=3)
     class Slow:
@@ -289,11 +318,17 @@ def test_actors_with_cpus_take_their_place() -> None:
     def f() -> int:
         return 1
 
-    waiting = f.remote()
-    assert ray.wait([waiting], timeout=0.3)[0] == []
+    assert ray.get([two.add.remote() for _ in range(20)])[-1] == 21  # Its calls free no place.
+    waiting, late = f.remote(), Counter.options(num_cpus=2).remote(5)
+    assert ray.wait([waiting, late.add.remote()], timeout=0.3)[0] == []
     del two
     gc.collect()
     assert ray.get(waiting, timeout=DEADLINE_S) == 1
+    assert ray.get(late.add.remote(), timeout=DEADLINE_S) == 7
+    ended = Counter.options(num_cpus=2).remote()
+    del ended, late
+    gc.collect()  # Its handle was dropped before it was made.
+    assert ray.get(f.options(num_cpus=2).remote(), timeout=DEADLINE_S) == 1
 
 
 def test_prints_still_work_after_stdout_was_closed(tmp_path: Path) -> None:

@@ -91,21 +91,37 @@ def test_an_executor_is_given_back_between_tasks_when_others_wait(
 ) -> None:
     @ray.remote
     def busy(n: int) -> Any:
-        time.sleep(0.01)
+        time.sleep(0.0005)  # So short that others are queued behind it.
         return [n, ray.put(n)]
 
     def ended() -> int:
         return sum(item["state"] == "ENDED" for item in executors.executors.values())
 
-    refs = [busy.remote(n) for n in range(400)]
+    refs = [busy.remote(n) for n in range(4000)]
     ray.get(refs[0])
     before = ended()
     executors.let_others_wait(True)
     until(lambda: ended() > before)
     executors.let_others_wait(False)
     found = ray.get(refs)
-    assert [n for n, _ in found] == list(range(400))
-    assert ray.get([ref for _, ref in found]) == list(range(400))
+    assert [n for n, _ in found] == list(range(4000))
+    assert ray.get([ref for _, ref in found]) == list(range(4000))
+
+
+def test_a_small_task_waits_for_no_stream_of_large_ones(tmp_path: Path) -> None:
+    @ray.remote(num_cpus=2)
+    def large(path: str) -> str:
+        if not os.path.exists(path):
+            time.sleep(0.05)
+        return path
+
+    gate = tmp_path / "gate"
+    stream = [large.remote(str(gate)) for _ in range(2000)]
+    ray.get(stream[0])
+    assert ray.get(add.remote(1, 2), timeout=DEADLINE_S) == 3
+    assert not ray.wait([stream[-1]], timeout=0)[0]
+    gate.touch()
+    assert len(ray.get(stream, timeout=DEADLINE_S)) == 2000
 
 
 def test_a_lost_executor_is_replaced(executors: LocalExecutors, tmp_path: Path) -> None:

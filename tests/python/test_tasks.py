@@ -156,6 +156,20 @@ def test_wait_splits_by_readiness_and_keeps_the_order(tmp_path: Path) -> None:
         ray.wait(refs, num_returns=3)
 
 
+def test_wait_in_a_task_sees_what_was_ready_and_what_becomes_so() -> None:
+    @ray.remote
+    def one_by_one(rest: Any, fresh: bool) -> int:
+        refs, taken = [*rest, *(add.remote(n, 0) for n in range(10) if fresh)], 0
+        while refs:
+            ready, refs = ray.wait(refs)
+            taken += len(ready)
+        return taken
+
+    refs = [add.remote(n, 0) for n in range(20)]
+    _, rest = ray.wait(refs)
+    assert ray.get([one_by_one.remote(rest, fresh) for fresh in (True, False)]) == [29, 19]
+
+
 def test_wait_one_by_one_sees_changes_of_the_list() -> None:
     refs = [add.remote(i, 0) for i in range(50)]
     seen = []
@@ -188,6 +202,35 @@ def test_large_values_are_shared_and_read_only() -> None:
     assert ray.get(ray.put(b"x" * 300_000)) == b"x" * 300_000
     with pytest.raises(TypeError):
         ray.put(ref)
+
+
+def test_a_task_may_have_hundreds_of_large_arguments() -> None:
+    blob = b"x" * 150_000
+    refs = [ray.put(blob) for _ in range(3)]
+
+    @ray.remote
+    def total(*values: bytes) -> int:
+        return sum(map(len, values))
+
+    many = [ray.put(blob + bytes([n % 256])) for n in range(520)]
+    assert ray.get(total.remote(*many)) == 520 * 150_001
+    assert ray.get(total.remote(*refs)) == 450_000
+
+
+def test_a_value_that_fits_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = hub().store_of
+    monkeypatch.setattr(store, "_bound", 0)
+    monkeypatch.setenv("RT_SPILL_DIR", "/nonexistent")
+    monkeypatch.setattr(store, "_directory", "")
+    with pytest.raises(exceptions.ObjectStoreFullError):
+        ray.put(b"x" * 200_000)
+
+    @ray.remote
+    def large() -> bytes:
+        return b"x" * 200_000
+
+    with pytest.raises(exceptions.ObjectStoreFullError):
+        ray.get(large.remote())
 
 
 def test_values_beyond_the_bound_are_spilled_and_read_again() -> None:

@@ -14,32 +14,19 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
+#include "common/run/owned_fd.h"
 #include "common/run/random.h"
 #include "rt/v1/task.grpc.pb.h"
 
 namespace rt::worker {
 namespace {
 
-// Each has two threads here and there. A driver has one connection for each task that runs.
+// Each has two threads at both ends. A driver has one connection for each task that runs.
 constexpr size_t kStreamsMax = 256;
 constexpr size_t kRelayPieceBytes = 256u << 10;
 constexpr int kConnectWaitMs = 10'000;
 constexpr int kLookMs = 200;  // For a relay that stops.
 constexpr const char* kTaskSocket = "/trial/tasks.sock";
-
-// Closes it at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
@@ -63,7 +50,7 @@ absl::StatusOr<int> ListenOnce(const std::string& path) {
 
 // A state directory may have a longer path than an address takes: it goes through a descriptor.
 absl::StatusOr<int> ConnectToTasks(const std::string& run_dir) {
-  const Descriptor folder(::open((run_dir + "/trial").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const OwnedFd folder(::open((run_dir + "/trial").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const absl::Status gone = NotFound("no such executor runs here, or it listens no more");
   if (folder.get() < 0) return gone;
   RT_ASSIGN_OR_RETURN(const sockaddr_un address,
@@ -75,12 +62,18 @@ absl::StatusOr<int> ConnectToTasks(const std::string& run_dir) {
   return gone;
 }
 
-bool SendAll(int fd, std::string_view bytes) {
+// Whether all was sent. A program that does not read holds it up until `is_over`.
+bool SendAll(int fd, std::string_view bytes, const std::function<bool()>& is_over) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+      continue;
+    }
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
+    if (sent == 0 || (errno != EAGAIN && errno != EWOULDBLOCK) || is_over()) return false;
+    pollfd room{fd, POLLOUT, 0};
+    ::poll(&room, 1, kLookMs);
   }
   return true;
 }
@@ -102,14 +95,14 @@ void PumpOut(int fd, Stream& stream) {
 // From the stream to the socket, to an empty message. False: a side is gone, and the socket is shut
 // down, which ends the other direction as well.
 template <class Stream>
-bool PumpIn(int fd, Stream& stream) {
+bool PumpIn(int fd, Stream& stream, const std::function<bool()>& is_over) {
   v1::TaskBytes piece;
   while (stream.Read(&piece)) {
     if (piece.data().empty()) {
       ::shutdown(fd, SHUT_WR);
       return true;
     }
-    if (!SendAll(fd, piece.data())) break;
+    if (!SendAll(fd, piece.data(), is_over)) break;
   }
   ::shutdown(fd, SHUT_RDWR);
   return false;
@@ -125,7 +118,8 @@ class TaskService final : public v1::TaskService::Service {
     if (const absl::Status refused = admit_(*context); !refused.ok()) return ToGrpc(refused);
     const Counted place(open_);
     if (place.number > kStreamsMax)
-      return ToGrpc(absl::ResourceExhaustedError("256 streams to executors here are open"));
+      return ToGrpc(absl::ResourceExhaustedError(std::to_string(kStreamsMax) +
+                                                 " streams to executors here are open"));
     v1::TaskBytes first;
     if (!stream->Read(&first)) return grpc::Status::OK;
     const std::optional<Fence> fence = ParseFence(first.run());
@@ -134,9 +128,9 @@ class TaskService final : public v1::TaskService::Service {
     const absl::StatusOr<int> connected =
         ConnectToTasks(state_dir_ + "/attempts/" + rt::ToString(*fence));
     if (!connected.ok()) return ToGrpc(connected.status());
-    const Descriptor fd(*connected);
+    const OwnedFd fd(*connected);
     stream->Write(v1::TaskBytes());  // It is connected.
-    std::thread in([&] { PumpIn(fd.get(), *stream); });
+    std::thread in([&] { PumpIn(fd.get(), *stream, [&] { return context->IsCancelled(); }); });
     PumpOut(fd.get(), *stream);
     in.join();
     return grpc::Status::OK;
@@ -169,6 +163,7 @@ absl::StatusOr<Json> RouteFrom(const absl::StatusOr<std::string>& answer) {
 
 struct ExecutorRelay::Stream {
   std::string run;
+  int fd = -1;  // Of the driver's connection while it is open.
   grpc::ClientContext context;
   std::unique_ptr<v1::TaskService::Stub> stub;
   std::unique_ptr<grpc::ClientReaderWriter<v1::TaskBytes, v1::TaskBytes>> bytes;
@@ -182,14 +177,16 @@ ExecutorRelay::~ExecutorRelay() { Stop(); }
 void ExecutorRelay::Stop() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  for (Stream* stream : streams_) stream->context.TryCancel();
+  for (Stream* stream : streams_) {
+    stream->context.TryCancel();
+    if (stream->fd >= 0) ::shutdown(stream->fd, SHUT_RDWR);
+  }
   ended_.wait(lock, [this] { return streams_.empty(); });
 }
 
 void ExecutorRelay::Dial(const Fence& from, const Json& call,
                          std::function<void(absl::StatusOr<Json>)> done) {
-  Json ask = Json::MakeObject({{"op", "executor_route"}, {"executor", call.GetInt("executor")}});
-  if (call.Find("executor") == nullptr) ask.Set("executor", call.GetInt("id"));
+  const Json ask = Json::MakeObject({{"op", "executor_route"}, {"executor", call.GetInt("id")}});
   head_.DriverCall(
       from, ask.Dump(), [this, done = std::move(done)](const absl::StatusOr<std::string>& answer) {
         absl::StatusOr<Json> route = RouteFrom(answer);
@@ -214,7 +211,8 @@ absl::StatusOr<Json> ExecutorRelay::Open(const Json& route) {
     if (stopping_ || streams_.size() >= kStreamsMax) {
       ::close(listener);
       ::unlink(path.c_str());
-      return absl::ResourceExhaustedError("256 streams to executors elsewhere are open");
+      return absl::ResourceExhaustedError(std::to_string(kStreamsMax) +
+                                          " streams to executors elsewhere are open");
     }
     streams_.insert(stream.get());
   }
@@ -236,21 +234,32 @@ void ExecutorRelay::Carry(Stream& stream, int listener, const std::string& path)
   }
   ::close(listener);
   ::unlink(path.c_str());
-  const Descriptor fd(accepted);
-  if (accepted < 0) return;
+  const OwnedFd fd(accepted);
+  if (accepted < 0 || !Take(stream, accepted)) return;
   stream.bytes = stream.stub->Dial(&stream.context);
   v1::TaskBytes piece;
   piece.set_run(stream.run);
   // The first answer says that it is connected there; without it the driver sees the end.
   if (stream.bytes->Write(piece) && stream.bytes->Read(&piece)) {
     std::thread out([&] { PumpOut(fd.get(), *stream.bytes); });
-    if (!PumpIn(fd.get(), *stream.bytes)) stream.context.TryCancel();
+    const auto is_over = [this] {
+      std::lock_guard lock(mutex_);
+      return stopping_;
+    };
+    if (!PumpIn(fd.get(), *stream.bytes, is_over)) stream.context.TryCancel();
     out.join();
   } else {
     stream.context.TryCancel();
   }
+  Take(stream, -1);
   stream.bytes->WritesDone();
   stream.bytes->Finish();
+}
+
+bool ExecutorRelay::Take(Stream& stream, int fd) {
+  std::lock_guard lock(mutex_);
+  stream.fd = fd;
+  return !stopping_;
 }
 
 void ExecutorRelay::End(Stream* stream) {

@@ -1,8 +1,8 @@
 // Byte streams between drivers and executors on different nodes (TaskService.Dial): the daemon of
 // the driver's node opens a Unix socket for one connection, and carries its bytes to the socket of
 // the executor through the daemon of that node, over mutual TLS between the ports for peers. The
-// head says whether the driver may: programs hold no certificate. Two threads for each open stream.
-// Thread-safe.
+// head says whether the driver may: programs hold no certificate. Two threads for each open stream
+// at both ends. Thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -32,7 +32,7 @@ class ExecutorRelay {
   ExecutorRelay(HeadCalls& head, IoPool& pool, FindPeer find_peer, Place place);
   ~ExecutorRelay();  // Stops.
 
-  // {"executor": N} of a program of the run `from`. `done` gets {"socket": PATH}, at which one
+  // {"id": N} of a program of the run `from`. `done` gets {"socket": PATH}, at which one
   // connection is taken within 10 s; NotFound: it has no such executor.
   void Dial(const Fence& from, const Json& call, std::function<void(absl::StatusOr<Json>)> done);
   // Ends the open streams.
@@ -42,6 +42,8 @@ class ExecutorRelay {
   struct Stream;
   absl::StatusOr<Json> Open(const Json& route);
   void Carry(Stream& stream, int listener, const std::string& path);
+  // Stop ends this connection, too; -1: none. False: it has stopped.
+  bool Take(Stream& stream, int fd);
   void End(Stream* stream);
 
   HeadCalls& head_;

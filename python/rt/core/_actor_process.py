@@ -37,7 +37,6 @@ class ActorProcess:
         self._object: Any = None
         self._id = int(message[1])
         self._name = ""
-        self._cancelled: Optional[int] = None
         self._tasks: dict[int, Any] = {}  # Coroutines that run.
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
@@ -175,6 +174,8 @@ class ActorProcess:
             self._borrower.flush_now()
 
         loop.add_reader(pump.fileno(), arrived)
+        # Whoever waits in rt.get reads calls, too.
+        self._borrower.on_work = lambda: loop.call_soon_threadsafe(arrived)
         loop.call_soon(arrived)
         loop.run_forever()
         os._exit(1)

@@ -67,6 +67,15 @@ class Actor:
         return f"{self.function.name} {given!r}" if given else self.function.name
 
 
+def _text_of(error: Packed) -> str:
+    """The text of an error, whose class the driver may lack."""
+    try:
+        cause = unpack(error)
+    except Exception as failure:
+        return f"(its error cannot be read here: {failure})"
+    return cause.traceback_str if isinstance(cause, TaskError) else str(cause)
+
+
 class Actors:
     """The actors of a session."""
 
@@ -135,7 +144,7 @@ class Actors:
         if actor.state == DEAD:
             channel.close()
             return
-        conn = Conn(self.hub, slot, channel, 0)
+        conn = Conn(self.hub, slot, channel)
         conn.actor = actor
         slot.conns.add(conn)
         self.hub.pump.add(conn)
@@ -156,8 +165,7 @@ class Actors:
 
     def create_dead(self, number: int, function: Function, why: str) -> None:
         """An actor that cannot be: its calls say why."""
-        pool = self.hub.schedule.pool(((), ()))
-        actor = Actor(number, function, (None, (), ()), {"resources": ()}, pool)
+        actor = Actor(number, function, (None, (), ()), {"resources": ()}, self._pool())
         self._register(actor)
         self._die(actor, ActorDiedError(why))
 
@@ -178,19 +186,21 @@ class Actors:
 
     def place(self, pool: Pool) -> None:
         """Gives waiting actors their processes, as long as there is room."""
+        if not self._unplaced:
+            return
         for actor in [each for each in self._unplaced.values() if each.pool is pool]:
             if any(not self.hub.entries[number].is_ready for _, number in actor.call[2]):
                 continue
             slot = next((one for one in pool.slots.values() if self._has_room(one)), None)
             conn = self.hub.schedule.connect(slot) if slot is not None else None
             if conn is None:
-                self.hub.schedule.places.hungry(pool)
+                self.hub.schedule.hunger(pool)
                 return
             del self._unplaced[actor.id]
             self._start(actor, conn)
 
     def _has_room(self, slot: Slot) -> bool:
-        return slot.pool.is_free or slot.running < slot.width
+        return slot.width > 0 and (slot.pool.is_free or slot.running < slot.width)
 
     def _start(self, actor: Actor, conn: Conn) -> None:
         hub = self.hub
@@ -202,7 +212,8 @@ class Actors:
         values = hub.arguments_of(task)
         if isinstance(values, Entry):
             self._end_conn(actor)
-            self._die(actor, unpack(values.packed))
+            text = f"an argument of {actor.function.name} failed:\n{_text_of(values.packed)}"
+            self._die(actor, ActorDiedError(text))
             return
         hub.schedule.send_function(conn, task)
         hub.schedule.lend(conn, task, values)
@@ -215,10 +226,10 @@ class Actors:
         if error is None:
             actor.state = ALIVE
             self.send_calls(actor)
+            if actor.is_ending:
+                self._end_if_done(actor)
             return
-        cause = unpack(error)
-        text = f"the constructor of {actor.function.name} raised:\n"
-        text += cause.traceback_str if isinstance(cause, TaskError) else str(cause)
+        text = f"the constructor of {actor.function.name} raised:\n{_text_of(error)}"
         self._end_conn(actor)
         self._die(actor, ActorDiedError(text))
 
@@ -410,7 +421,7 @@ class Actors:
         self.hub.schedule.close_conn(conn)
         conn.inflight.clear()
         if not actor.pool.is_free:
-            self.hub.schedule.dispatch(actor.pool)
+            self.hub.schedule.freed(conn.slot)
 
     def _died(self, actor: Actor) -> BaseException:
         return actor.died or ActorDiedError(f"{actor.name} has ended")

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any, Callable, Optional
 
 from rt.core._channel import Channel, Message
-from rt.core._client import Client
+from rt.core._client import Client, _nothing
 from rt.core._records import STREAM, Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall
@@ -43,6 +43,7 @@ class Borrower(Client):
         self.greeting: Optional[Message] = None
         self.functions: dict[bytes, tuple[str, bytes]] = {}
         self.on_cancel: Callable[[int], None] = lambda number: None
+        self.on_work: Callable[[], None] = _nothing  # There is more of it.
         with self.lock:
             self.pump.add(self)
 
@@ -62,6 +63,7 @@ class Borrower(Client):
             kind = message[0]
             if kind in ("t", "c", "A"):
                 self.work.append(message)
+                self.on_work()
             else:
                 _TAKEN[kind](self, *message[1:])
 
@@ -151,12 +153,13 @@ class Borrower(Client):
         self._known_ready.add(number)
         self.note_ready(number, entry)
 
-    def _readied(self, numbers: list[int]) -> None:
+    def _readied(self, request: int, numbers: list[int]) -> None:
         for each in numbers:
             if each in self.entries:
                 self._known_ready.add(each)
                 self.note_watches(each)
-        self._answers[0] = (True, None)
+        if request:
+            self._answers[request] = (True, None)
 
     def _function(self, digest: bytes, name: str, blob: bytes, refs: tuple[int, ...]) -> None:
         self.functions[digest] = (name, blob)
@@ -210,11 +213,13 @@ class Borrower(Client):
         """As in the driver; the driver is asked which are ready."""
         with self.lock:
             unknown = [each._id for each in refs if each._id not in self._known_ready]
-            self._answers.pop(0, None)
+            request = self._number()
             if unknown:
-                self.post(("w", unknown), at_once=True)
+                self.post(("w", request, unknown), at_once=True)
         if unknown:
-            self.pump.run_until(lambda: 0 in self._answers)
+            self.pump.run_until(lambda: request in self._answers)
+            with self.lock:
+                del self._answers[request]
         return super().wait(refs, num_returns, timeout_s)
 
     def _want_ready(self, numbers: list[int]) -> Callable[[], None]:

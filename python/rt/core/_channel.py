@@ -19,7 +19,7 @@ from rt.core._values import frame
 
 _HEADER = struct.Struct("<QI")
 _READ_BYTES = 1 << 18
-_FDS_MAX = 250  # Of one frame: the kernel's limit is 253.
+_FDS_MAX = 250  # Of one byte of the stream: the kernel's limit is 253.
 _BATCH_MAX = 1 << 10  # Messages of one frame.
 FRAME_BYTES_MAX = 8 << 30  # A longer one means a broken peer.
 _ANCILLARY = socket.CMSG_SPACE(253 * 4)
@@ -88,20 +88,21 @@ class Channel:
             body = pickle.dumps(batch, 5)
         finally:
             frame.fds = None
-        if fds and len(fds) > _FDS_MAX:
-            if len(batch) == 1:
-                raise ValueError(f"a message passes at most {_FDS_MAX} large values by reference")
-            middle = len(batch) // 2
-            self._queue(batch[:middle])
-            self._queue(batch[middle:])
-            return
         head = _HEADER.pack(len(body), len(fds or ()))
-        # The batch is kept until it was sent: it holds the descriptors open.
-        kept: list[Any] = batch if fds else []
         if len(body) < _READ_BYTES:
-            self._out.append((memoryview(head + body), fds or [], kept))
-        else:
-            self._out.append((memoryview(head), fds or [], kept))
+            head, body = head + body, b""
+        # Each byte carries as many descriptors as the kernel passes at a time. The batch is kept
+        # until it was sent, because it holds them open.
+        at = 0
+        for first in range(0, len(fds or ()), _FDS_MAX):
+            if at == len(head):
+                head, body, at = body, b"", 0
+            assert fds is not None
+            piece = (memoryview(head)[at : at + 1], fds[first : first + _FDS_MAX], batch)
+            self._out.append(piece)
+            at += 1
+        self._out.append((memoryview(head)[at:], [], []))
+        if body:
             self._out.append((memoryview(body), [], []))
 
     def read(self) -> list[Message]:
@@ -109,7 +110,7 @@ class Channel:
         found: list[Message] = []
         while True:
             try:
-                data, ancillary, _, _ = self.sock.recvmsg(
+                data, ancillary, flags, _ = self.sock.recvmsg(
                     _READ_BYTES, _ANCILLARY, socket.MSG_CMSG_CLOEXEC
                 )
             except (BlockingIOError, InterruptedError):
@@ -118,6 +119,8 @@ class Channel:
                 if found:
                     return found  # The error comes again.
                 raise ConnectionError(str(error)) from error
+            if flags & socket.MSG_CTRUNC:
+                raise ConnectionError("too many files are open; raise the limit (ulimit -n)")
             for _, _, payload in ancillary:
                 self._fds.extend(array.array("i", payload[: len(payload) // 4 * 4]))
             if not data:

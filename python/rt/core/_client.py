@@ -166,6 +166,8 @@ class Client:
             finally:
                 with self.lock:
                     done()
+                    if not over.is_over():
+                        self._forget_waiter(missing, over)
             if not is_over:
                 left = sum(not self.entries[each].is_ready for each in numbers)
                 raise GetTimeoutError(
@@ -175,6 +177,13 @@ class Client:
                 found = self._ready(numbers)
         assert found is not None
         return [self._unpacked(*each) for each in found]
+
+    def _forget_waiter(self, numbers: list[int], waiter: Callable[[int, Entry], None]) -> None:
+        """Nobody waits with it any more."""
+        for each in numbers:
+            entry = self.entries.get(each)
+            if entry is not None and entry.waiters and waiter in entry.waiters:
+                entry.waiters.remove(waiter)
 
     def _ready(self, numbers: list[int]) -> Optional[list[tuple[Packed, bool]]]:
         """The packed values if all are ready; or the first error alone. With the lock."""
@@ -326,6 +335,10 @@ class _Rest(list):  # type: ignore[type-arg]
     """A list that `wait` returned. As long as it is not changed, `wait` knows what is in it."""
 
     watch: Optional[_Watch] = None
+
+    def __reduce__(self) -> Any:
+        """As a plain list: what is known here is not known elsewhere."""
+        return (list, (list(self),))
 
 
 def _forgetting(name: str) -> Any:

@@ -14,7 +14,6 @@ _session = ""
 _namespace = ""
 _task: contextvars.ContextVar[int] = contextvars.ContextVar("rt_task", default=0)
 _actor: Optional[int] = None
-_was_restarted = False
 
 
 def begin(session: str, namespace: str, node: dict[str, Any]) -> None:
@@ -83,11 +82,6 @@ class RuntimeContext:
     def namespace(self) -> str:
         """The namespace of named actors."""
         return _namespace
-
-    @property
-    def was_current_actor_reconstructed(self) -> bool:
-        """Whether the actor was restarted."""
-        return _was_restarted
 
     @property
     def gcs_address(self) -> str:

@@ -65,6 +65,7 @@ class Desk:
         self.work: deque[Message] = deque()
         self.functions = {actor["digest"]: (actor["class"], actor["blob"])}
         self.on_cancel: Callable[[int], None] = lambda number: None
+        self.on_work: Callable[[], None] = lambda: None
         self._actor = actor
         self._control = control
         self._callers: set[_Caller] = set()
@@ -118,6 +119,7 @@ class Desk:
             self._next += 1
             self._calls[self._next] = (caller, message[1])
             self.work.append(("c", self._next, *message[2:]))
+            self.on_work()
         elif message[0] == "x":
             for number, (whose, theirs) in list(self._calls.items()):
                 if whose is caller and theirs == message[1]:

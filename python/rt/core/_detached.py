@@ -19,14 +19,13 @@ from rt._errors import RtError
 from rt._pack import read_sources
 from rt.core._channel import Channel
 from rt.core._desk import ACTOR_FILE
-from rt.core._dial import ACTOR, dial, greet
+from rt.core._dial import ACTOR, boot_id, dial, greet
 from rt.core._places import Slot
 from rt.core._values import Shared
 from rt.exceptions import ActorDiedError, ActorUnschedulableError, RayError
 
 _LOOK_S = 0.02
 _AGAIN_S = 0.2
-_METHODS_WITHIN_S = 60.0  # From the request of a detached actor to its process.
 
 
 class Detached:
@@ -113,7 +112,7 @@ class Detached:
                 secret = str(json.load(file)["secret"])
             sock = dial(trial_dir)
         except (OSError, ValueError, KeyError):
-            if not os.path.isdir(trial_dir) and item["node"].get("boot_id") != _boot_id():
+            if not os.path.isdir(trial_dir) and item["node"].get("boot_id") != boot_id():
                 error = RayError(
                     f"the actor {actor.options['name']!r} runs on {item['node'].get('name')}, "
                     "which cannot be reached from this session"
@@ -155,9 +154,3 @@ class Detached:
                 return None
             raise
         return None if found["state"] == "ENDED" else found
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
-    return ""

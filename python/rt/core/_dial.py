@@ -26,14 +26,8 @@ def _short(directory: str) -> tuple[int, str]:
 def dial(directory: str) -> socket.socket:
     """A connection to the executor. Raises OSError."""
     fd, path = _short(directory)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(_TIMEOUT_S)
-        sock.connect(path)
-        return sock
-    except BaseException:
-        sock.close()
-        raise
+        return dial_path(path)
     finally:
         os.close(fd)
 
@@ -60,6 +54,15 @@ def listen(directory: str) -> socket.socket:
         return sock
     finally:
         os.close(fd)
+
+
+def boot_id() -> str:
+    """Of this machine since it was started; empty if it does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def greet(sock: socket.socket, secret: str, what: int, number: int) -> None:

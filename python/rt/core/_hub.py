@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from typing import Any, Callable, Optional
 
 from rt.core._actors import Actors
@@ -39,12 +40,7 @@ class Hub(Client):
         self.print_out: Callable[[str, str], None] = _print
         self.pump.on_tick = self._tick
         self.pump.start()
-        os.register_at_fork(after_in_child=self._forget_in_child)
-
-    def _forget_in_child(self) -> None:
-        self.pump.forget_in_child()
-        if find_client() is self:
-            set_client(None)
+        _hubs.add(self)
 
     def _tick(self, now: float) -> None:
         self.drain()
@@ -57,6 +53,9 @@ class Hub(Client):
                 for slot in slots:
                     for conn in list(slot.conns):
                         self.schedule.close_conn(conn)
+            for task in list(self.tasks.values()):
+                self.fail_with(task, RayError("its session has ended (rt.shutdown)"))
+        self.pump.wake()
         self.schedule.places.close()
         self.pump.close()
 
@@ -154,8 +153,9 @@ class Hub(Client):
         self.set_value(number, packed, refs)
         entry = self.entries[number]
         if entry.is_error:
+            error = entry.packed
             self._drop(number, entry)
-            self._unpacked(entry.packed, True)
+            self._unpacked(error, True)
         return number
 
     def submit(self, function: Function, call: PackedCall, options: Options) -> list[int]:
@@ -204,7 +204,7 @@ class Hub(Client):
             self.schedule.add(task)
 
     def arguments_of(self, task: Task) -> Any:
-        """[(place, value)] of the references among its arguments; the error of one as bytes."""
+        """[(place, value)] of the references among its arguments; the value that is an error."""
         found = []
         for place, number in task.places:
             entry = self.entries[number]
@@ -345,6 +345,8 @@ class Hub(Client):
         task.cancelled = True
         if task.conn is None:
             self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
+            if task.actor is not None:
+                self.actors.send_calls(task.actor)  # Others waited behind it.
         elif force and task.actor is None:
             self.schedule.kill_conn(task.conn)
         else:
@@ -399,6 +401,20 @@ class Hub(Client):
 
     def _want(self, numbers: list[int]) -> Callable[[], None]:
         return _nothing
+
+
+# Of this process. A fork gets copies of their descriptors, and must not use them.
+_hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for hub in list(_hubs):
+        hub.pump.forget_in_child()
+        if find_client() is hub:
+            set_client(None)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def _print(stream: str, text: str) -> None:

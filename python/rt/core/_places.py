@@ -1,14 +1,14 @@
 """Where tasks run: pools of equal executors, and the connections to their processes.
 
 A pool has the tasks of one shape (resources, environment) that are ready to run, and the slots
-for them. A slot is an
-executor that the head granted (adr/0041). Each connection to it is a process of its own. One of
-them
-runs tasks; others wait in `rt.get` and have lent the slot, or are idle.
+for them. A slot is an executor that the head granted (adr/0041). Each connection to it is a
+process of its own. One of them runs tasks; others wait in `rt.get` and have lent the slot, or are
+idle.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from typing import Any, Optional
 
@@ -65,23 +65,16 @@ class Pool:
     """Tasks of one shape, and their slots."""
 
     __slots__ = (
-        "asked",
-        "failed_starts",
-        "failure",
-        "hungry_at",
-        "is_full",
-        "limit",
-        "pending",
-        "room",
-        "shape",
-        "slots",
-    )
+        "asked", "failed_starts", "failure", "hungry_at", "is_full", "limit", "pending", "room",
+        "shape", "slots", "waited_at",
+    )  # fmt: skip
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.pending: dict[int, deque[Task]] = {}  # By depth: the deepest first.
         self.slots: dict[int, Slot] = {}
         self.room: deque[Conn] = deque()  # Busy ones that take small tasks in advance.
+        self.waited_at = 0.0  # When work last waited.
         self.asked: set[int] = set()  # Executors that were requested and do not run yet.
         self.limit: Optional[int] = None  # Slots that the cluster could have.
         self.is_full = False  # No process takes its head now.
@@ -93,6 +86,11 @@ class Pool:
     def is_free(self) -> bool:
         """It needs no capacity: one executor has all its processes."""
         return not any(amount for _, amount in self.shape[0])
+
+    @property
+    def is_starved(self) -> bool:
+        """Work waits, and no executor could run it later."""
+        return self.hungry_at is not None and not self.slots and bool(self.asked)
 
     def add(self, task: Task, first: bool = False) -> None:
         """A task is ready to run."""
@@ -135,17 +133,17 @@ class Pool:
 class Conn:
     """A process of an executor. It is a port of the loop."""
 
-    def __init__(self, hub: Hub, slot: Slot, channel: Channel, number: int) -> None:
+    def __init__(self, hub: Hub, slot: Slot, channel: Channel) -> None:
         self.hub = hub
         self.slot = slot
         self.channel = channel
-        self.number = number  # The numbers of what it creates begin with it.
         self.pid = 0
         self.inflight: dict[int, Task] = {}  # In the order in which they run.
         self.load_s = 0.0  # What the tasks in flight cost.
         self.known: set[bytes] = set()  # Functions that it has.
         self.borrowed: dict[int, int] = {}  # References that it holds: how often it got them.
         self.wanted: dict[int, int] = {}  # Values that it waits for.
+        self.watched: set[int] = set()  # Values of which it will hear when they are ready.
         self.is_blocked = False
         self.in_room = False
         self.began_at = 0.0  # When the task at the head began, or was sent.
@@ -161,12 +159,17 @@ class Conn:
         """Takes the messages that have arrived."""
         try:
             messages = self.channel.read()
-        except (ConnectionError, OSError, EOFError) as error:
+        except Exception as error:  # Also what is not a frame.
             self.hub.lost(self, str(error))
             return
         take = self.hub.take_message
         for message in messages:
-            take(self, message)
+            try:
+                take(self, message)
+            except Exception as error:
+                # It must not end another thread's rt.get. Its own tasks fail, or run again.
+                traceback.print_exc()
+                self.hub.lost(self, f"its message {message[0]!r} failed: {error}")
             if self.is_closed:
                 return
 

@@ -178,9 +178,15 @@ class Process:
 
     def on_interrupt(self, *_: Any) -> None:
         """SIGINT: the running task is cancelled, if it still runs."""
-        if self._cancelled is not None and self._cancelled == self.current:
-            self._cancelled = None
-            raise KeyboardInterrupt
+        if self._cancelled is None or self._cancelled != self.current:
+            return
+        if self.borrower.lock._is_owned():  # type: ignore[attr-defined]
+            # In the middle of a message: a moment later.
+            thread = threading.main_thread().ident or 0
+            threading.Timer(_LOOK_S, signal.pthread_kill, (thread, signal.SIGINT)).start()
+            return
+        self._cancelled = None
+        raise KeyboardInterrupt
 
     def _look(self) -> None:
         """Takes messages while a long task runs: it may be cancelled, or others given back."""

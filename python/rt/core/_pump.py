@@ -11,6 +11,7 @@ import os
 import select
 import threading
 import time
+import traceback
 from typing import Callable, Optional, Protocol
 
 _FOLLOW_S = 0.05  # A follower looks again, should it have missed the end of the leader.
@@ -170,7 +171,10 @@ class Pump:
                 self._take(fd, event)
             if now >= self._next_tick:
                 self._next_tick = now + _TICK_S
-                self.on_tick(now)
+                try:
+                    self.on_tick(now)
+                except Exception:  # It must not end the rt.get of the thread that polls.
+                    traceback.print_exc()
             self.flush()
             if self._followers and events:
                 self._arrived.notify_all()

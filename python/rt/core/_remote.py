@@ -27,8 +27,13 @@ from rt.core._values import PackedCall, pack_call
 
 
 def id_of(value: Any) -> Optional[int]:
-    """The number of a reference; None for any other argument."""
-    return value._id if type(value) is ObjectRef else None
+    """The number of a reference; None for any other argument. Raises ValueError for a reference of
+    a session that has ended."""
+    if type(value) is not ObjectRef:
+        return None
+    if value._client is not find_client():
+        raise ValueError(f"{value!r} is of a session that has ended (rt.shutdown)")
+    return value._id
 
 
 def make_function(name: str, what: Any) -> Function:

@@ -24,6 +24,7 @@ _FREE_WIDTH = 64  # Processes at a time that need no capacity.
 _EXTRA_AFTER_S = 1.0  # Tasks that wait for so long are demand for more than the cluster has.
 _EXTRA_MAX = 32
 _FAILED_STARTS_MAX = 3
+_SHARE_S = 1.0  # Work of another shape gives up an executor so often at most.
 
 
 class Schedule:
@@ -33,6 +34,7 @@ class Schedule:
         self.hub = hub
         self.places = places
         self.pools: dict[Shape, Pool] = {}
+        self._shared_at = 0.0
 
     def pool(self, shape: Shape) -> Pool:
         """The pool of a shape."""
@@ -57,7 +59,8 @@ class Schedule:
         self.pool((task.options.resources, task.options.env_vars)).add(task, first=True)
 
     def dispatch(self, pool: Pool) -> None:
-        """Gives tasks to processes as long as there are both."""
+        """Gives actors and tasks to processes as long as there are both."""
+        self.hub.actors.place(pool)
         while True:
             task = pool.head()
             if task is None:
@@ -66,12 +69,16 @@ class Schedule:
             conn = self._idle(pool) or self._room(pool, task)
             if conn is None:
                 pool.is_full = True
-                if pool.hungry_at is None:
-                    pool.hungry_at = time.monotonic()
-                    self.places.hungry(pool)
+                self.hunger(pool)
                 return
             pool.pop()
             self._start(conn, task)
+
+    def hunger(self, pool: Pool) -> None:
+        """Work waits for an executor."""
+        if pool.hungry_at is None:
+            pool.hungry_at = time.monotonic()
+            self.places.hungry(pool)
 
     def _idle(self, pool: Pool) -> Optional[Conn]:
         for slot in pool.slots.values():
@@ -106,7 +113,7 @@ class Schedule:
         else:
             self.places.dial_later(slot)  # dispatch() follows.
             return None
-        conn = Conn(hub, slot, channel, number)
+        conn = Conn(hub, slot, channel)
         slot.conns.add(conn)
         hub.pump.add(conn)
         return conn
@@ -184,7 +191,7 @@ class Schedule:
             conn.began_at = time.monotonic()
             return
         conn.load_s = 0.0
-        if not conn.is_blocked:
+        if conn.actor is None and not conn.is_blocked:
             self._rests(conn)
 
     def settle(self, slot: Slot) -> None:
@@ -227,6 +234,7 @@ class Schedule:
 
     def take_back(self, conn: Conn, numbers: list[int]) -> None:
         """The process has not begun these tasks, and will not."""
+        had_work = bool(conn.inflight)
         for each in reversed(numbers):
             task = conn.inflight.pop(each, None)
             if task is not None:
@@ -235,6 +243,11 @@ class Schedule:
                 if task.cancelled:
                     continue
                 self.add_again(task)
+        if had_work and not conn.inflight:
+            conn.load_s = 0.0
+            if not conn.is_blocked:
+                self._rests(conn)
+            self.settle(conn.slot)
         self.dispatch(conn.slot.pool)
 
     def _return_loans(self, conn: Conn, task: Task) -> None:
@@ -313,7 +326,6 @@ class Schedule:
         pool.slots[slot.executor] = slot
         slot.idle_at = time.monotonic()
         pool.hungry_at = None
-        self.hub.actors.place(pool)
         self.dispatch(pool)
         self.hub.pump.flush()
 
@@ -370,7 +382,6 @@ class Schedule:
             channel.close()
             return
         slot.spares.append((channel, number))
-        self.hub.actors.place(slot.pool)
         self.dispatch(slot.pool)
         self.hub.pump.flush()
 
@@ -389,10 +400,10 @@ class Schedule:
             return 0
         if pool.is_free:
             return 1 - have
-        most = min(waiting + pool.busy(), pool.limit or 1)
+        limit = pool.limit or 1
         if pool.hungry_at is not None and now - pool.hungry_at > _EXTRA_AFTER_S:
-            most = max(most, min(have + waiting, (pool.limit or 0) + _EXTRA_MAX))
-        return most - have
+            limit += _EXTRA_MAX
+        return min(waiting + pool.busy(), limit) - have
 
     def width(self, pool: Pool) -> int:
         """The processes of a slot that may run at a time."""
@@ -400,12 +411,46 @@ class Schedule:
 
     def tick(self, now: float) -> None:
         """Gives idle slots back, and takes back what waits behind a long task."""
-        for pool in self.pools.values():
-            is_waiting = pool.head() is not None
+        for pool in list(self.pools.values()):
+            is_waiting = pool.head() is not None or self.hub.actors.waits(pool) > 0
+            if is_waiting:
+                self.dispatch(pool)  # A process could not be started a moment ago.
             if is_waiting and pool.hungry_at is not None and now - pool.hungry_at > _EXTRA_AFTER_S:
                 self.places.hungry(pool)
+            if is_waiting or not pool.asked:
+                pool.waited_at = now
+            elif now - pool.waited_at > IDLE_S:
+                self._withdraw(pool)
             for slot in list(pool.slots.values()):
                 self._tend(pool, slot, is_waiting, now)
+
+        self._share(now)
+
+    def _share(self, now: float) -> None:
+        """Work that waits, and whose pool has no executor, gets the capacity of another pool."""
+        if now - self._shared_at < _SHARE_S:
+            return
+        starved = [pool for pool in self.pools.values() if pool.is_starved]
+        if any(now - (pool.hungry_at or now) > _SHARE_S for pool in starved):
+            self._shared_at = now
+            for pool in self.pools.values():
+                if pool.slots:
+                    self._withdraw(pool)  # Its requests would come first. It may make new ones.
+            self.yield_slot()
+
+    def freed(self, slot: Slot) -> None:
+        """An actor's process has ended: its place goes to work that has waited for longer."""
+        if any(pool.is_starved for pool in self.pools.values() if pool is not slot.pool):
+            self.drain_slot(slot.pool, slot)
+            self.settle(slot)
+        else:
+            self.dispatch(slot.pool)
+
+    def _withdraw(self, pool: Pool) -> None:
+        """Gives back what was asked for and is not needed any more."""
+        asked, pool.asked = pool.asked, set()
+        for executor in asked:
+            self.places.release(executor)
 
     def _tend(self, pool: Pool, slot: Slot, is_waiting: bool, now: float) -> None:
         has_actor = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from typing import Any, Callable, Optional
 
 from rt.core._places import BLOCKED_MAX, Conn
@@ -195,23 +194,23 @@ def _unwanted(hub: Hub, conn: Conn, numbers: list[int]) -> None:
         hub.schedule.unblock(conn)
 
 
-def _watch(hub: Hub, conn: Conn, numbers: list[int]) -> None:
+def _watch(hub: Hub, conn: Conn, request: int, numbers: list[int]) -> None:
     """The process wants to know when these are ready, without their values."""
 
     def ready(number: int, _entry: Entry) -> None:
+        conn.watched.discard(number)
         if not conn.is_closed:
-            conn.post(("r", [number]))
-            if conn.wanted.pop(-number, None) is not None and not conn.wanted:
-                hub.schedule.unblock(conn)
+            conn.post(("r", 0, [number]))
 
     found = []
     for each in numbers:
         entry = hub.entries.get(each)
         if entry is None or entry.is_ready:
             found.append(each)
-        else:
+        elif each not in conn.watched:
+            conn.watched.add(each)
             entry.wait(ready)
-    conn.post(("r", found))
+    conn.post(("r", request, found))
 
 
 def _idle(hub: Hub, conn: Conn, is_idle: bool) -> None:
@@ -353,13 +352,9 @@ def _left(hub: Hub, conn: Conn) -> None:
     hub.actors.left(conn)
 
 
-def _began(hub: Hub, conn: Conn) -> None:
-    conn.began_at = time.monotonic()
-
-
 SERVED: dict[str, Callable[..., None]] = {
     "h": _hello, "d": _done, "e": _raised, "y": _yielded, "b": _back, "F": _function,
     "s": _submit, "p": _put, "G": _get, "u": _unwanted, "w": _watch, "i": _idle, "D": _dropped,
     "o": _out, "a": _create_actor, "C": _call, "K": _kill, "X": _cancel, "N": _ask, "m": _made,
-    "q": _left, "B": _began, "M": _introduced,
+    "q": _left, "M": _introduced,
 }  # fmt: skip

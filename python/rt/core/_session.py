@@ -1,5 +1,4 @@
-"""The executors of a driver: asked for at the head, awaited, connected to, and given back
-(adr/0041)."""
+"""The executors of a driver: requested, awaited, connected to, and given back (adr/0041)."""
 
 from __future__ import annotations
 
@@ -22,9 +21,10 @@ from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
-from rt.core._dial import KILL, TASKS, dial, dial_path, greet
+from rt.core._dial import KILL, TASKS, boot_id, dial, dial_path, greet
 from rt.core._hub import Hub
 from rt.core._places import Conn, Pool, Slot
+from rt.core._preload import modules_of_main
 
 _HOLD_MS = 10_000
 _LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
@@ -33,8 +33,8 @@ _FAR_AGAIN_S = 0.02
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
+_CAUSE_WITHIN_S = 0.1
 _YIELD_S = 1.0  # An executor is given back so often at most while others wait for capacity.
-_STANDARD: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 
 
 class Places:
@@ -45,7 +45,7 @@ class Places:
         self.session = session
         self._secret = os.urandom(16).hex()
         self._hub: Any = None
-        self._boot_id = _boot_id()
+        self._boot_id = boot_id()
         self._work: queue.SimpleQueue[Optional[Callable[[], None]]] = queue.SimpleQueue()
         self._pools: dict[int, Pool] = {}  # By executor.
         self._newest: dict[int, dict[str, Any]] = {}  # What the head said of each last.
@@ -339,6 +339,7 @@ class Places:
         driver = _second_connection(self._driver)
         seen: Any = None
         yielded_at = 0.0
+        told = ""
         while not self.is_closed:
             yields = time.monotonic() - yielded_at > _YIELD_S
             hold_ms = _HOLD_MS if yields else int(_YIELD_S * 1000)
@@ -347,7 +348,11 @@ class Places:
                     "executor_wait", session=self.session, seen=seen, hold_ms=hold_ms,
                     yields=yields,
                 )  # fmt: skip
-            except (RtError, ValueError):
+            except (RtError, ValueError) as error:
+                code = getattr(error, "code", "")
+                if code not in _driver.ASK_AGAIN and str(error) != told and not self.is_closed:
+                    told = str(error)
+                    print(f"rt: executors are not heard of: {error}", file=sys.stderr, flush=True)
                 time.sleep(_AGAIN_S)
                 continue
             seen = answer.get("seen")
@@ -355,19 +360,28 @@ class Places:
                 yielded_at = time.monotonic()
                 with self._hub.lock:
                     self._hub.schedule.yield_slot()
+            listed = set()
             for each in answer["executors"]:
+                listed.add(int(each["id"]))
                 self._newest[int(each["id"])] = each
                 self._apply(each)
+            for number in [known for known in self._newest if known not in listed]:
+                why = "the head does not know it any more"
+                self._apply({"id": number, "state": "ENDED", "outcome": "LOST", "reason": why})
 
     def _apply(self, each: dict[str, Any]) -> None:
         number = int(each["id"])
         hub = self._hub
         pool = self._pools.get(number)
+        if each["state"] == "ENDED":
+            self._newest.pop(number, None)
         if pool is None or self.is_closed:
             return
         if each["state"] == "RUNNING" and number not in pool.slots:
-            if number not in self._reached:
+            with hub.lock:
+                is_new = number not in self._reached
                 self._reached.add(number)
+            if is_new:
                 threading.Thread(target=self._reach, args=(each, pool), daemon=True).start()
         elif each["state"] == "STOPPING" and number in pool.slots:
             with hub.lock:
@@ -379,7 +393,6 @@ class Places:
                 reason = str(each.get("reason") or "its executor ended")
                 is_lost = each.get("outcome") != "FAILED"
                 hub.schedule.slot_went(pool, number, reason, is_lost)
-            self._newest.pop(number, None)
             hub.pump.wake()
 
     def _reach(self, each: dict[str, Any], pool: Pool) -> None:
@@ -398,11 +411,14 @@ class Places:
                 hub.schedule.slot_came(pool, slot)
             else:
                 self._pools.pop(number)
-                why = (
-                    f"executor {number} on {node.get('name')} cannot be reached from this machine; "
-                    "run the script in the cluster (rt submit)"
-                )
-                hub.schedule.cannot(pool, why)
+                name = f"executor {number} on {node.get('name')}"
+                if is_local:
+                    why = f"{name} did not listen within {_LISTENS_WITHIN_S:g} s"
+                    hub.schedule.slot_went(pool, number, why, False)
+                else:
+                    why = f"{name} cannot be reached from this machine"
+                    hub.schedule.cannot(pool, f"{why}; run the script in the cluster (rt submit)")
+                self._work.put(lambda: self._release([number], why))
         hub.pump.wake()
 
 
@@ -424,12 +440,6 @@ def _second_connection(driver: _driver.Driver) -> _driver.Driver:
     return driver  # A bridge answers several requests at a time.
 
 
-def _boot_id() -> str:
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
-    return ""
-
-
 def _listens(trial_dir: str, is_wanted: Callable[[], bool]) -> bool:
     """Waits until the executor's socket is there."""
     end = time.monotonic() + _LISTENS_WITHIN_S
@@ -440,31 +450,23 @@ def _listens(trial_dir: str, is_wanted: Callable[[], bool]) -> bool:
     return False
 
 
+_silent: set[str] = set()  # Executors that did not say how a process ended.
+
+
 def cause_in(trial_dir: str, pid: int) -> str:
-    """How a process of an executor ended, from the executor's notes."""
-    end = time.monotonic() + 0.1
-    while time.monotonic() < end:
+    """How a process of an executor ended, from the executor's notes: they come a moment after the
+    end of the connection. Nobody waits twice for an executor that says nothing."""
+    end = time.monotonic() + (0.0 if trial_dir in _silent else _CAUSE_WITHIN_S)
+    while True:
         with contextlib.suppress(OSError), open(f"{trial_dir}/ends", encoding="ascii") as file:
             for line in file:
                 number, _, text = line.rstrip("\n").partition(" ")
                 if number == str(pid):
                     return text
-        time.sleep(0.005)
-    return ""
-
-
-def modules_of_main() -> list[str]:
-    """The installed packages that the script has imported: executors import them in advance."""
-    found = set()
-    main = sys.modules.get("__main__")
-    own = set(read_sources())
-    for value in list(vars(main).values()) if main is not None else []:
-        name = getattr(value, "__name__", "") if isinstance(value, type(sys)) else getattr(
-            value, "__module__", "")  # fmt: skip
-        root = str(name or "").partition(".")[0]
-        if root and root not in _STANDARD and root not in own and root not in ("__main__", "rt"):
-            found.add(root)
-    return sorted(each for each in found if each in sys.modules)
+        if time.monotonic() >= end:
+            _silent.add(trial_dir)
+            return ""
+        time.sleep(0.002)
 
 
 def open_session() -> Client:

@@ -72,8 +72,8 @@ class Shared:
         return [pickle.PickleBuffer(each) for each in buffers]
 
 
-class _Frame:
-    """The descriptors of the frame that is being pickled or unpickled, under the client's lock."""
+class _Frame(threading.local):
+    """The descriptors of the frame that this thread pickles or unpickles."""
 
     fds: Optional[list[int]] = None
 
@@ -177,15 +177,6 @@ def unpack(packed: Packed) -> Any:
         return pickle.loads(pickled, buffers=buffers)
     assert isinstance(packed, tuple)
     return pickle.loads(packed[0], buffers=packed[1])
-
-
-def size_of(packed: Packed) -> int:
-    """The bytes of a packed value."""
-    if isinstance(packed, Shared):
-        return packed.size
-    if isinstance(packed, bytes):
-        return len(packed)
-    return len(packed[0]) + sum(len(each) for each in packed[1])
 
 
 # The arguments of a call: (args, kwargs) packed with None for each top-level reference, and where
