@@ -191,18 +191,18 @@ HostPort OnThisMachine(HostPort listen) {
   return listen;
 }
 
-// A head whose port is dead is started again by systemd, or by the next command.
+// A head whose port is dead is started again by systemd, by its keeper, or by the next command: for
+// them it has died, so its pid file stays.
 std::unique_ptr<SelfProbe> ProbeOwnPort(const ClusterCa& ca, const Credentials& credentials,
-                                        const std::string& state_dir, const HostPort& listen) {
+                                        const HostPort& listen) {
   SelfProbeOptions options;
   options.server_name = HeadName(ca.cluster_id);
   options.method = "/rt.v1.ClusterService/Status";  // Refused to us, but answered.
   options.address = ToString(OnThisMachine(listen));
   if (const char* text = std::getenv("RT_PROBE_MS"); text != nullptr)  // For tests.
     options.every = options.timeout = std::max(50, std::atoi(text));
-  return std::make_unique<SelfProbe>(options, credentials, [state_dir](const std::string& why) {
+  return std::make_unique<SelfProbe>(options, credentials, [](const std::string& why) {
     RT_LOG(kError) << "the port of this head is dead (" << why << "): ending, to be started again";
-    RemovePid(state_dir);
     std::fflush(nullptr);
     _exit(1);
   });
@@ -237,7 +237,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   if (advertise.port == 0) advertise.port = head.server->port();
   head.reached.advertise = advertise;
   head.settings->set_address(ToString(advertise));
-  head.probe = ProbeOwnPort(ca, credentials, options.state_dir, head.reached.listen);
+  head.probe = ProbeOwnPort(ca, credentials, head.reached.listen);
   return ServeMetrics(options, credentials, head);
 }
 

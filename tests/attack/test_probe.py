@@ -35,9 +35,9 @@ class ProbeTest(unittest.TestCase):
         dead = self.site.daemons.pop("head")
         self.assertEqual(dead.wait(60), 1)
         self.assertIn("the port of this head is dead", self.site.log("head"))
-        self.assertFalse((self.state / "pid").exists())
+        left = (self.state / "pid").read_text()  # As of a head that has died.
         self.head(1_000)
-        wait_until("the next head serves", (self.state / "pid").exists)
+        wait_until("the next head serves", lambda: (self.state / "pid").read_text() != left)
         self.assertEqual(self.call(), 0)
 
     def test_a_head_that_was_stopped_for_a_while_continues(self) -> None:

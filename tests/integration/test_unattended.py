@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 from typing import Any
 
 from harness import BIN, wait_until
@@ -111,6 +112,17 @@ class UnattendedTest(unittest.TestCase):
         os.kill(self.pid(), signal.SIGTERM)
         self.assertEqual(keeper.wait(timeout=60), 0, self.log())
         self.assertFalse(self.pid() or self.end_file.exists(), self.log())
+
+    def test_a_head_whose_port_is_dead_is_started_again(self) -> None:
+        (self.root / "config.json").write_text("{}")
+        faults = {"RT_PROBE_MS": "500", "RT_FAILPOINTS": "head.port.before_accept=stop:600000@4"}
+        with unittest.mock.patch.dict(os.environ, faults):
+            first = self.start({"lease_s": 3600, "keep_s": 3600})
+        wait_until("the head is up", self.pid)
+        self.addCleanup(self.end_head)
+        self.keep(60_000)
+        self.assertEqual(first.wait(timeout=60), 1, self.log())
+        wait_until("another head is up", lambda: self.pid() not in (0, first.pid))
 
     def test_a_machine_whose_head_cannot_be_started_ends(self) -> None:
         (self.root / "config.json").write_text("{")  # No head can read it.
