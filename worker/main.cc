@@ -26,6 +26,7 @@
 #include "common/run/runtime_dir.h"
 #include "common/run/service_manager.h"
 #include "common/run/start_failure.h"
+#include "common/spec/gpu_type.h"
 #include "worker/checkpoint/output_keeper.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
@@ -106,7 +107,9 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
     listed->set_island(gpu.facts.island);
   }
   inventory.mutable_resources()->set_memory(flags.resources.memory);
-  for (const auto& [name, units] : flags.resources.custom) {
+  Resources all = flags.resources;
+  AddGpuType(all, CommonType(gpus.gpus()));
+  for (const auto& [name, units] : all.custom) {
     (*inventory.mutable_resources()->mutable_custom())[name] = units;
   }
   for (const auto& [name, value] : flags.labels) (*inventory.mutable_labels())[name] = value;

@@ -148,6 +148,8 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
   reader.ReadName("strategy", kStrategies, request.strategy,
                   [](Strategy strategy) { return NameOf(strategy); });
   reader.Read("spread_gpus", request.spread_gpus);
+  for (const Json& type : reader.List("gpu_types"))
+    if (type.is_string()) request.gpu_types.push_back(type.AsString());
   return request;
 }
 

@@ -201,7 +201,8 @@ SpecReading<ResourceRequest> ReadResourcesText(const Json& json, std::string_vie
       bundles.push_back(BundleFrom(item, below + "/bundles", reading.warnings));
   }
   Json plain = json.is_object() ? json : Json::MakeObject();
-  for (const char* key : {"bundles", "ranks", "ranks_per_node", "strategy", "gpu_sharing"})
+  for (const char* key :
+       {"bundles", "ranks", "ranks_per_node", "strategy", "gpu_sharing", "gpu_type"})
     plain.Erase(key);
   const int64_t ranks = json.GetInt("ranks", 1);
   if (bundles.empty()) {

@@ -38,6 +38,7 @@ Json ToNormal(const ResourceRequest& request) {
                                 {"spread_gpus", request.spread_gpus}});
   // Left out where it says nothing: releases before it do not know it.
   if (request.ranks_per_node != 0) json.Set("ranks_per_node", request.ranks_per_node);
+  if (!request.gpu_types.empty()) json.Set("gpu_types", TextsOf(request.gpu_types));
   if (request.is_elastic()) {
     json.Set("ranks_min", request.ranks_min);
     json.Set("ranks_max", request.ranks_max);

@@ -8,6 +8,8 @@ namespace rt::limits {
 
 // Custom resources that one bundle asks for: people name some kinds of hardware and licences.
 inline constexpr size_t kCustomResourcesMax = 32;
+// Types of gpus from which a request takes one: placement tries each.
+inline constexpr size_t kGpuTypesMax = 8;
 // Custom resources of all bundles of a request together: 1 024 bundles with four names each. As
 // text that is a quarter of what Status lists.
 inline constexpr size_t kBundleNamesMax = 4'096;

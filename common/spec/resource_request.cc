@@ -5,9 +5,11 @@
 #include <tuple>
 
 #include "common/base/limits.h"
+#include "common/base/limits_elastic.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/gpu_type.h"
 #include "common/spec/resource_bounds.h"
 
 namespace rt {
@@ -31,6 +33,26 @@ absl::StatusOr<bool> ReadSharing(const Json& json, const std::string& path) {
   if (value == "spread") return true;
   return SpecError(path, "must be 'pack' or 'spread'",
                    "pack fills one gpu before the next is touched, spread takes the emptiest");
+}
+
+absl::StatusOr<std::vector<std::string>> ReadGpuTypes(const Json& json, const std::string& path) {
+  const auto wrong = [&] {
+    return SpecError(path,
+                     "must be the type of a gpu, or a list of at most " +
+                         std::to_string(limits::kGpuTypesMax) + " of them",
+                     "such as H100 or [H200, H100]; 'rt node show' lists the gpus of a node");
+  };
+  const Json list = json.is_array() ? json : Json(Json::Array{json});
+  if (list.array().empty() || list.array().size() > limits::kGpuTypesMax) return wrong();
+  std::vector<std::string> types;
+  for (const Json& item : list.array()) {
+    const std::string name = item.is_string() ? item.AsString() : "";
+    std::string type = name.size() > limits::kGpuTypeBytesMax ? "" : GpuTypeOf(name);
+    if (type.empty()) return wrong();
+    if (name.ends_with("-MIG") && !type.ends_with("-MIG")) type += "-MIG";
+    if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  }
+  return types;
 }
 
 absl::StatusOr<Strategy> ReadStrategy(const Json& json, const std::string& path) {
@@ -129,6 +151,17 @@ ResourceRequest ResourceRequest::WithRanks(uint32_t count) const {
   return other;
 }
 
+std::vector<ResourceRequest> ResourceRequest::Alternatives() const {
+  if (gpu_types.empty()) return {*this};
+  std::vector<ResourceRequest> all(gpu_types.size(), *this);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].gpu_types.clear();
+    for (Resources& bundle : all[i].bundles)
+      if (bundle.gpu > 0) bundle.custom[GpuTypeResource(gpu_types[i])] = kGpuTypeUnits;
+  }
+  return all;
+}
+
 absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::string_view path) {
   ResourceRequest request;
   if (!json.is_object()) return ParseResources(json, path).status();
@@ -138,6 +171,8 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
   for (const auto& [key, value] : json.object()) {
     if (key == "gpu_sharing") {
       RT_ASSIGN_OR_RETURN(request.spread_gpus, ReadSharing(value, below + key));
+    } else if (key == "gpu_type") {
+      RT_ASSIGN_OR_RETURN(request.gpu_types, ReadGpuTypes(value, below + key));
     } else if (key == "strategy") {
       RT_ASSIGN_OR_RETURN(request.strategy, ReadStrategy(value, below + key));
     } else if (key == "bundles") {
@@ -189,6 +224,8 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
     RT_ASSIGN_OR_RETURN(request.ranks_per_node,
                         ReadRanksPerNode(*per_node, json, request.ranks, below));
   }
+  if (!request.gpu_types.empty() && request.Total().gpu == 0)
+    return SpecError(below + "gpu_type", "is for requests that have gpus", "add gpu: 1");
   return request;
 }
 
@@ -198,6 +235,11 @@ Json ToJson(const ResourceRequest& request) {
   if (request.is_gang())
     for (const Resources& bundle : request.bundles) bundles.Append(ToJson(bundle));
   json.Set("ranks", request.ranks);
+  if (!request.gpu_types.empty()) {
+    Json types = Json::MakeArray();
+    for (const std::string& type : request.gpu_types) types.Append(type);
+    json.Set("gpu_type", std::move(types));
+  }
   if (request.is_elastic())
     json.Set("ranks_bounds", Json(Json::Array{request.ranks_min, request.ranks_max}));
   if (request.ranks_per_node != 0) json.Set("ranks_per_node", request.ranks_per_node);
@@ -207,7 +249,9 @@ Json ToJson(const ResourceRequest& request) {
 }
 
 std::string Describe(const ResourceRequest& request) {
-  if (!request.is_gang()) return Describe(request.one());
+  const std::string of_type =
+      request.gpu_types.empty() ? "" : " of type " + Join(request.gpu_types, " or ");
+  if (!request.is_gang()) return Describe(request.one()) + of_type;
   const std::vector<Resources>& bundles = request.bundles;
   const bool are_equal = std::equal(bundles.begin() + 1, bundles.end(), bundles.begin());
   std::vector<std::string> texts;
@@ -217,7 +261,8 @@ std::string Describe(const ResourceRequest& request) {
   const std::string where = request.ranks_per_node != 0
                                 ? std::to_string(request.ranks_per_node) + " on each node"
                                 : RequestNameOf(request.strategy);
-  return std::to_string(bundles.size()) + " bundles of " + Join(texts, "; ") + " (" + where + ")";
+  return std::to_string(bundles.size()) + " bundles of " + Join(texts, "; ") + of_type + " (" +
+         where + ")";
 }
 
 }  // namespace rt

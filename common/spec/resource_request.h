@@ -31,6 +31,8 @@ struct ResourceRequest {
   // within them. Both 0: it has the size that it asks for.
   uint32_t ranks_min = 0, ranks_max = 0;
   bool spread_gpus = false;  // Shares of a gpu go to the emptiest device instead of the fullest.
+  // Its gpus are all of one of these types (gpu_type.h), of the first that has room; empty: of any.
+  std::vector<std::string> gpu_types;
 
   const Resources& one() const { return bundles.front(); }
   bool is_gang() const { return bundles.size() > 1; }
@@ -39,6 +41,9 @@ struct ResourceRequest {
   // Every rank has a bundle, and the bundles are alike: it can be met with other numbers of ranks.
   bool is_uniform() const;
   ResourceRequest WithRanks(uint32_t count) const;  // It must be uniform.
+  // The request for each of the types, as a custom resource of its bundles with gpus; itself if
+  // there are none.
+  std::vector<ResourceRequest> Alternatives() const;
   // Also of ranks beyond those of a uniform request, which it may grow by.
   const Resources& BundleOf(uint32_t rank) const {
     return bundles[rank < bundles.size() ? rank : bundles.size() - 1];
@@ -48,6 +53,7 @@ struct ResourceRequest {
 
 // {"cpu":1,"gpu":0.5} and what else ParseResources takes, and beside it
 //   "gpu_sharing": "pack" | "spread",
+//   "gpu_type": "H100" | ["H200", "H100"]   the types that its gpus may have, the best first;
 //   "ranks": 4                        so many programs, each in a bundle of the above;
 //   "ranks": [1, 4]                   from 1 to 4 of them, as the head decides: it begins with 1;
 //   "ranks_per_node": 2               so many of them on each of their nodes;

@@ -157,9 +157,9 @@ std::vector<SpecNote> NotesOf(const Json& spec) {
 }
 
 std::string ResourceHint(std::string_view name) {
-  const std::optional<std::string> near = NearName(
-      name,
-      {"cpu", "gpu", "memory", "ranks", "ranks_per_node", "bundles", "strategy", "gpu_sharing"});
+  const std::optional<std::string> near =
+      NearName(name, {"cpu", "gpu", "memory", "ranks", "ranks_per_node", "bundles", "strategy",
+                      "gpu_sharing", "gpu_type"});
   return near.has_value() ? "did you mean '" + *near + "'?" : "";
 }
 

@@ -110,7 +110,16 @@ class Planner {
         [&](size_t a, size_t b) { return pools_[a].each.gpu == 0 && pools_[b].each.gpu > 0; });
   }
 
+  // Of gpu types the first that a pool has, unless nodes that come anyway have room.
   void Meet(const Demand& demand) {
+    if (!demand.wanted.gpu_types.empty()) {
+      for (ResourceRequest& one : demand.wanted.Alternatives()) {
+        if (!CouldHold(one)) continue;
+        return Meet({std::move(one), demand.count});
+      }
+      unmet_ += demand.count * demand.wanted.bundles.size();
+      return;
+    }
     const std::vector<Resources>& bundles = demand.wanted.bundles;
     const bool is_uniform = std::all_of(bundles.begin(), bundles.end(), [&](const Resources& one) {
       return one == bundles.front();
@@ -127,6 +136,15 @@ class Planner {
   size_t unmet() const { return unmet_; }
 
  private:
+  bool CouldHold(const ResourceRequest& wanted) const {
+    std::vector<FreeCapacity> nodes;
+    for (const Group& group : groups_)
+      nodes.insert(nodes.end(), std::min(group.count, wanted.bundles.size()), group.node);
+    if (Packing(wanted).Run(nodes) == wanted.bundles.size()) return true;
+    return std::any_of(pools_.begin(), pools_.end(),
+                       [&](const PoolNow& pool) { return PoolCouldHold(pool, wanted); });
+  }
+
   static constexpr uint64_t kSpacing = uint64_t{1} << 32;
 
   void AddNodes(FreeCapacity node, size_t count) {
@@ -340,8 +358,11 @@ FreeCapacity EmptyNode(const Resources& each) {
 
 bool PoolCouldHold(const PoolNow& pool, const ResourceRequest& wanted) {
   const size_t count = std::min<size_t>(pool.spec.max_workers, wanted.bundles.size());
-  std::vector<FreeCapacity> nodes(count, EmptyNode(pool.each));
-  return Packing(wanted).Run(nodes) == wanted.bundles.size();
+  const std::vector<ResourceRequest> alternatives = wanted.Alternatives();
+  return std::any_of(alternatives.begin(), alternatives.end(), [&](const ResourceRequest& one) {
+    std::vector<FreeCapacity> nodes(count, EmptyNode(pool.each));
+    return Packing(one).Run(nodes) == one.bundles.size();
+  });
 }
 
 std::vector<size_t> PlanNewNodes(const std::vector<PoolNow>& pools, std::vector<FreeCapacity> soon,

@@ -9,6 +9,8 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/gpu_type.h"
+#include "common/spec/pool.h"
 #include "common/spec/slips.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
@@ -86,6 +88,26 @@ absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& w
   if (asked.empty()) return Invalid("no single node has " + Describe(wanted), kHint);
   return Invalid("asks for " + Join(asked, " and ") + "; the largest node has " +
                      Join(has, " and "), kHint);
+}
+
+// Nodes whose size is not known before they join may have any type.
+absl::Status CheckGpuTypes(const std::vector<Resources>& sizes, const ResourceRequest& wanted) {
+  if (wanted.gpu_types.empty() || sizes.empty()) return absl::OkStatus();
+  std::set<std::string> known;
+  const std::string prefix = GpuTypeResource("");
+  for (const Resources& size : sizes) {
+    if (size.gpu == kAnyGpus) return absl::OkStatus();
+    for (const auto& [name, units] : size.custom)
+      if (name.starts_with(prefix)) known.insert(name.substr(prefix.size()));
+  }
+  for (const std::string& type : wanted.gpu_types)
+    if (known.contains(type)) return absl::OkStatus();
+  const std::vector<std::string> there(known.begin(), known.end());
+  return Invalid("asks for a gpu of type " + Join(wanted.gpu_types, " or ") + "; the nodes have " +
+                     (there.empty() ? "none of a known type" : Join(there, " and ")),
+                 "'rt node show' lists the gpus of a node; a pool whose machines have not joined "
+                 "says its type as the resource " +
+                     GpuTypeResource(wanted.gpu_types.front()));
 }
 
 // Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
@@ -171,6 +193,7 @@ absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
   std::vector<Resources> all = known;
   all.insert(all.end(), planned.begin(), planned.end());
   for (const Resources& bundle : wanted.bundles) RT_RETURN_IF_ERROR(CheckBundle(all, bundle));
+  RT_RETURN_IF_ERROR(CheckGpuTypes(all, wanted));
   if (!wanted.is_gang() || all.empty()) return absl::OkStatus();
   if (CouldFit(known, wanted) || CouldFit(planned, wanted)) return absl::OkStatus();
   return Invalid("asks for " + Describe(wanted) + "; the cluster's " +

@@ -112,9 +112,9 @@ void ReturnCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest
   Change(capacities, request, members, 1);
 }
 
-std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities,
-                                           const ResourceRequest& wanted,
-                                           const std::set<NodeId>& avoided) {
+static std::optional<std::vector<Member>> PutOne(std::vector<FreeCapacity>& capacities,
+                                                 const ResourceRequest& wanted,
+                                                 const std::set<NodeId>& avoided) {
   std::vector<FreeCapacity> tried;
   for (const FreeCapacity& capacity : capacities)
     if (!avoided.contains(capacity.id)) tried.push_back(capacity);
@@ -127,6 +127,15 @@ std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities
         {static_cast<uint32_t>(members.size()), place.node, std::move(place.gpus)});
   TakeCapacity(capacities, wanted, members);
   return members;
+}
+
+std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities,
+                                           const ResourceRequest& wanted,
+                                           const std::set<NodeId>& avoided) {
+  if (wanted.gpu_types.empty()) return PutOne(capacities, wanted, avoided);
+  for (const ResourceRequest& one : wanted.Alternatives())
+    if (auto members = PutOne(capacities, one, avoided)) return members;
+  return std::nullopt;
 }
 
 Resources FreeOn(const World& world, NodeId id) {
@@ -142,6 +151,11 @@ Resources FreeOn(const World& world, NodeId id) {
 
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
                                               Millis now, const std::set<NodeId>& avoided) {
+  if (!wanted.gpu_types.empty()) {
+    for (const ResourceRequest& one : wanted.Alternatives())
+      if (auto members = FindPlaces(core, one, now, avoided)) return members;
+    return std::nullopt;
+  }
   if (wanted.is_gang()) {
     std::vector<FreeCapacity> capacities = CapacitiesNow(core, now);
     return PutInto(capacities, wanted, avoided);
@@ -161,12 +175,23 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 }
 
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) {
-  std::vector<FreeCapacity> capacities = CapacitiesNow(core, now);
-  return Packing(wanted).Run(capacities);
+  const std::vector<FreeCapacity> capacities = CapacitiesNow(core, now);
+  size_t most = 0;
+  for (const ResourceRequest& one : wanted.Alternatives()) {
+    std::vector<FreeCapacity> left = capacities;
+    most = std::max(most, Packing(one).Run(left));
+  }
+  return most;
 }
 
 size_t CountFree(const Core& core, const ResourceRequest& wanted, Millis now, size_t most) {
   if (wanted.is_gang()) return 0;
+  if (!wanted.gpu_types.empty()) {
+    size_t count = 0;
+    for (const ResourceRequest& one : wanted.Alternatives())
+      count += CountFree(core, one, now, most - count);
+    return count;
+  }
   const Resources& one = wanted.one();
   if (one.IsZero()) return most;
   size_t count = 0;
@@ -185,7 +210,11 @@ bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted
     const Node empty{.inventory = {.resources = size}};
     capacities.push_back({.id = {}, .free = size, .devices = FreeDevices(empty, {})});
   }
-  return Packing(wanted).Run(capacities) == wanted.bundles.size();
+  const std::vector<ResourceRequest> alternatives = wanted.Alternatives();
+  return std::any_of(alternatives.begin(), alternatives.end(), [&](const ResourceRequest& one) {
+    std::vector<FreeCapacity> left = capacities;
+    return Packing(one).Run(left) == one.bundles.size();
+  });
 }
 
 }  // namespace rt

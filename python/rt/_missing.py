@@ -353,8 +353,6 @@ METHODS = {
 # Arguments of Ray's classes. None and False are accepted.
 ARGUMENTS = {
     "ScalingConfig": {
-        "accelerator_type": "a custom resource of the nodes that have it, such as "
-        "resources_per_worker={'GPU': 1, 'a100': 1}",
         "label_selector": "a custom resource of the nodes that are meant",
         "use_tpu": "cpus and gpus",
         "topology": "cpus and gpus",

@@ -59,8 +59,8 @@ class ScalingConfig:
     resources_per_worker None: {"CPU": 1}, or {"GPU": 1} with use_gpu. placement_strategy as in
     PlacementGroupFactory. In the param_space of a Tuner any of them may be a domain or a grid, such
     as num_workers=tune.grid_search([1, 2]). num_workers=(1, 4): from 1 to 4 ranks, as the head
-    decides while they run. Raises ValueError for settings that contradict each other, and for
-    values of the wrong kind.
+    decides while they run. accelerator_type: the type of the gpus, such as "H100". Raises
+    ValueError for settings that contradict each other, and for values of the wrong kind.
     """
 
     num_workers: Any = 1
@@ -68,6 +68,7 @@ class ScalingConfig:
     resources_per_worker: Optional[dict[str, Any]] = None
     placement_strategy: Any = "PACK"
     trainer_resources: Optional[dict[str, Any]] = None
+    accelerator_type: Any = None
 
     def __post_init__(self) -> None:
         if isinstance(self.num_workers, (tuple, list)):
@@ -115,6 +116,8 @@ class ScalingConfig:
         each = dict(self.resources_per_worker or ({} if self.use_gpu else {"CPU": 1}))
         if self.use_gpu:
             each.setdefault("GPU", 1)
+        if self.accelerator_type is not None:
+            each.setdefault(f"accelerator_type:{self.accelerator_type}", 0.0001)
         return each
 
     def as_placement_group_factory(self) -> PlacementGroupFactory:
@@ -189,7 +192,8 @@ def is_variable(value: Any) -> bool:
     return isinstance(value, (Domain, SampleFrom))
 
 
-_NO_AMOUNTS = {"strategy", "gpu_sharing", "ranks", "bundles", "memory"}  # The head checks them.
+# The head checks them.
+_NO_AMOUNTS = {"strategy", "gpu_sharing", "gpu_type", "ranks", "bundles", "memory"}
 
 
 def _check_amounts(amounts: dict[str, Any], what: str = "resources") -> None:

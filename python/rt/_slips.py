@@ -33,7 +33,7 @@ _DISTRIBUTIONS = (
 )  # fmt: skip
 _UNCALLED = {getattr(_space, name): name for name in _DISTRIBUTIONS}
 _YAML_ONLY = ("grid", "constant")  # grid_search and a constant in an experiment's YAML.
-_RESOURCES = ("cpu", "gpu", "memory", "ranks", "bundles", "strategy", "gpu_sharing")
+_RESOURCES = ("cpu", "gpu", "memory", "ranks", "bundles", "strategy", "gpu_sharing", "gpu_type")
 _DEPTH_MAX = 32
 _LOOKED_INTO = 100  # Items of a list of numbers and texts; a longer list is data.
 _SPEC_BYTES_MAX = 1 << 20  # The same bound as in the head.

@@ -83,8 +83,8 @@ def test_an_argument_that_belongs_elsewhere_says_where(
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: ScalingConfig(accelerator_type="A100"),
-         r"rt has no ScalingConfig\(accelerator_type=\.\.\.\) yet .* a custom resource"),
+        (lambda: ScalingConfig(label_selector={"a": "b"}),
+         r"rt has no ScalingConfig\(label_selector=\.\.\.\) yet .* a custom resource"),
         (lambda: tune.RunConfig(worker_runtime_env={"env_vars": {}}), r"rt\.init\(runtime_env"),
         (lambda: tune.FailureConfig(controller_failure_limit=3), "a head that restarts"),
         (lambda: DataParallelTrainer(loop, metadata={"a": 1}), "has no metadata yet"),
@@ -98,6 +98,8 @@ def test_an_argument_that_is_not_there_yet_says_what_works(
 
 
 def test_an_argument_that_is_not_there_yet_may_be_none() -> None:
+    typed = ScalingConfig(num_workers=2, use_gpu=True, accelerator_type="A100")
+    assert typed.total_resources == {"GPU": 2, "accelerator_type:A100": 0.0002}
     assert ScalingConfig(accelerator_type=None, use_tpu=False) == ScalingConfig()
     with pytest.raises(TypeError, match="needs the argument train_loop_per_worker"):
         DataParallelTrainer(scaling_config=ScalingConfig())

@@ -392,11 +392,12 @@ def test_what_cannot_be_is_refused_where_it_stands() -> None:
     ):
         with pytest.raises(error):
             wrong()  # type: ignore[no-untyped-call]
-    for options in ({"accelerator_type": "H100"}, {"scheduling_strategy": object()}):
+    for options in ({"label_selector": {"a": "b"}}, {"scheduling_strategy": object()}):
         with pytest.raises(NotImplementedError, match="a resource that only those nodes have"):
             ray.remote(**options)(lambda: 1)
     assert ray.get(add.options(scheduling_strategy="SPREAD").remote(1, 2)) == 3
     with pytest.raises(exceptions.TaskUnschedulableError, match="cpus"):
         ray.get(add.options(num_cpus=99).remote(1, 2))
+    assert ray.remote(accelerator_type="H100")(lambda: 1).options()  # A resource of its nodes.
     assert ray.get(add.options(num_cpus=2).remote(1, 2)) == 3
     assert ray.get(add.options(num_cpus=0).remote(1, 2)) == 3

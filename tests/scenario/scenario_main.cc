@@ -1,7 +1,7 @@
 // scenario FILE…: plays stories and compares. A story is made of blocks: commands, "----", and what
 // follows from them, up to an empty line. RT_BLESS=1 writes what really follows into the files.
 //
-//   join NAME cpu=4 [gpu=1] [machine=N]   a token, an identity, the first Sync
+//   join NAME cpu=4 [gpu=1] [type=H100] [machine=N]   a token, an identity, the first Sync
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
@@ -39,6 +39,7 @@
 
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "common/spec/gpu_type.h"
 #include "head/core/draft.h"
 #include "head/view/view.h"
 #include "head/view/why.h"
@@ -132,9 +133,11 @@ void Story::Join(std::istream& words) {
   input::CreateToken token{.token = "token-" + name, .role = "worker", .ttl = 60'000};
   NodeSide& node = nodes_[name];
   for (std::string flag; words >> flag;) {
-    const int64_t value = std::stoll(flag.substr(flag.find('=') + 1));
     Resources& size = node.inventory.resources;
-    if (flag.starts_with("machine=")) token.machine = static_cast<uint64_t>(value);
+    const std::string text = flag.substr(flag.find('=') + 1);
+    const int64_t value = std::atoll(text.c_str());
+    if (flag.starts_with("type=")) AddGpuType(size, text);
+    else if (flag.starts_with("machine=")) token.machine = static_cast<uint64_t>(value);
     else (flag.starts_with("cpu=") ? size.cpu : size.gpu) = value * kUnit;
   }
   Give(token);

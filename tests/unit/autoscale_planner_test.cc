@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/spec/gpu_type.h"
 #include "head/autoscale/planner.h"
 
 namespace rt {
@@ -25,6 +26,25 @@ TEST_CASE("planner: max_workers of the cluster holds for all pools together") {
   grown[0].live = 3;
   CHECK(PlanNewNodes(grown, {}, demands, 4) == Counts{0, 1});
   CHECK(PlanNewNodes(grown, {}, demands, 2) == Counts{0, 0});  // It was lowered.
+}
+
+TEST_CASE("planner: of the types that a request may have, the first that there can be is wanted") {
+  const Resources gpus = {.cpu = 4 * kUnit, .gpu = 2 * kUnit};
+  Resources old = gpus, fresh = gpus;
+  AddGpuType(old, "V100");
+  AddGpuType(fresh, "H100");
+  std::vector<PoolNow> pools = {Make("old", old, 0, 4), Make("new", fresh, 0, 1)};
+  Demand demand = Want({.gpu = kUnit}, 2);
+  demand.wanted.gpu_types = {"H200", "H100", "V100"};
+  CHECK(PlanNewNodes(pools, {}, {demand}) == Counts{0, 1});
+  demand.wanted.gpu_types = {"V100"};
+  CHECK(PlanNewNodes(pools, {}, {demand}) == Counts{1, 0});
+  demand.wanted.gpu_types = {"H200"};
+  CHECK(PlanNewNodes(pools, {}, {demand}) == Counts{0, 0});
+  CHECK(CountUnmet({}, {demand}) == 2);
+  CHECK_FALSE(PoolCouldHold(pools[0], demand.wanted));
+  demand.wanted.gpu_types = {"H100", "V100"};
+  CHECK(PoolCouldHold(pools[0], demand.wanted));
 }
 
 TEST_CASE("planner: nodes that drain do not meet min_workers, those that end count for the most") {

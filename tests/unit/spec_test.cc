@@ -4,6 +4,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/gpu_type.h"
 #include "common/spec/journalled_spec.h"
 
 using namespace rt;
@@ -94,6 +95,53 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "search/basic/points", "a point must be a map");
   check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
   check(R"({"experiment":"e","command":["x"],"num_samples":"3"})", "num_samples", "whole number");
+}
+
+TEST_CASE("spec: the type of a gpu is one word of its name") {
+  const std::pair<const char*, const char*> names[] = {
+      {"NVIDIA H100 80GB HBM3", "H100"},
+      {"NVIDIA H100 PCIe", "H100"},
+      {"NVIDIA GH200 480GB", "GH200"},
+      {"NVIDIA A100-SXM4-40GB", "A100"},
+      {"Tesla V100-SXM2-16GB", "V100"},
+      {"Tesla T4", "T4"},
+      {"NVIDIA L40S", "L40S"},
+      {"NVIDIA GeForce RTX 3090", "RTX3090"},
+      {"NVIDIA GeForce GTX 1080 Ti", "GTX1080"},
+      {"NVIDIA RTX A6000", "A6000"},
+      {"NVIDIA RTX 6000 Ada Generation", "RTX6000"},
+      {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100-MIG"},
+      {"h100", "H100"},
+      {"rtx3090", "RTX3090"},
+      {"gpu", ""},
+      {"", ""}};
+  for (const auto& [name, type] : names) CHECK(GpuTypeOf(name) == type);
+}
+
+TEST_CASE("spec: a request for one of several types of gpus has an alternative for each") {
+  const auto parse = [](const char* text) {
+    return ParseResourceRequest(*Json::Parse(text), "resources").value();
+  };
+  const ResourceRequest any = parse(R"({"cpu":1,"gpu":1})");
+  CHECK(any.Alternatives() == std::vector<ResourceRequest>{any});
+  const ResourceRequest some = parse(R"({"cpu":1,"gpu":1,"gpu_type":["h200","NVIDIA H100"]})");
+  CHECK(some.gpu_types == std::vector<std::string>{"H200", "H100"});
+  CHECK(Describe(some) == "1 cpu, 1 gpu of type H200 or H100");
+  const std::vector<ResourceRequest> each = some.Alternatives();
+  REQUIRE(each.size() == 2);
+  CHECK(each[0].one().custom == std::map<std::string, int64_t>{{"accelerator_type:H200", 1}});
+  CHECK(each[1].gpu_types.empty());
+  for (const char* wrong : {R"({"gpu":1,"gpu_type":"fast"})", R"({"gpu":1,"gpu_type":[]})"}) {
+    const absl::Status status = ParseResourceRequest(*Json::Parse(wrong), "resources").status();
+    CHECK(MessageOf(status).find("resources/gpu_type: must be the type of a gpu") == 0);
+    CHECK(HintOf(status).find("[H200, H100]") != std::string::npos);
+  }
+  const Json no_gpu = *Json::Parse(R"({"gpu_type":"H100"})");
+  const absl::Status idle = ParseResourceRequest(no_gpu, "r").status();
+  CHECK(MessageOf(idle) == "r/gpu_type: is for requests that have gpus");
+  const ResourceRequest mixed =
+      parse(R"({"bundles":[{"gpu":1},{"cpu":1}],"ranks":1,"gpu_type":"T4"})");
+  CHECK(mixed.Alternatives()[0].bundles[1].custom.empty());
 }
 
 TEST_CASE("spec: several ranks and bundles") {

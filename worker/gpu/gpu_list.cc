@@ -5,6 +5,7 @@
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/gpu_type.h"
 #include "common/spec/resources.h"
 
 namespace rt::worker {
@@ -56,6 +57,16 @@ std::vector<Gpu> NumberGpus(std::vector<Gpu> known, const std::vector<FoundGpu>&
     if (!is_known) known.push_back({.index = static_cast<uint32_t>(known.size()), .facts = one});
   }
   return known;
+}
+
+std::string CommonType(const std::vector<Gpu>& gpus) {
+  std::string type;
+  for (const Gpu& gpu : gpus) {
+    const std::string one = GpuTypeOf(gpu.facts.name);
+    if (!type.empty() && one != type) return "";
+    type = one;
+  }
+  return type;
 }
 
 std::string RememberGpus(const std::vector<Gpu>& gpus, const std::string& boot_id) {

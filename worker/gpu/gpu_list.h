@@ -24,6 +24,9 @@ struct Gpu {
 // was not found has a fault.
 std::vector<Gpu> NumberGpus(std::vector<Gpu> known, const std::vector<FoundGpu>& found);
 
+// Of all of them (common/spec/gpu_type.h); empty if they differ.
+std::string CommonType(const std::vector<Gpu>& gpus);
+
 // What the next daemon gets as `known`, if the machine was not booted in between.
 std::string RememberGpus(const std::vector<Gpu>& gpus, const std::string& boot_id);
 std::vector<Gpu> RecallGpus(const std::string& text, const std::string& boot_id);

@@ -8,6 +8,7 @@
 #include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/run_parameters.h"
 #include "common/provider/node_provider.h"
+#include "common/spec/gpu_type.h"
 
 namespace rt {
 namespace {
@@ -104,8 +105,10 @@ Ec2InstanceType TypeOf(const XmlNode& item) {
   Ec2InstanceType type;
   type.resources.cpu = UnitsOf(item.Text("vCpuInfo/defaultVCpus"));
   type.resources.memory = UnitsOf(item.Text("memoryInfo/sizeInMiB")) / kUnit << 20;
-  for (const XmlNode& gpu : item.Items("gpuInfo/gpus"))
+  for (const XmlNode& gpu : item.Items("gpuInfo/gpus")) {
     type.resources.gpu += UnitsOf(gpu.Text("count"));
+    AddGpuType(type.resources, GpuTypeOf(gpu.Text("name")));
+  }
   type.architecture = "x86_64";
   for (const XmlNode& one : item.Items("processorInfo/supportedArchitectures"))
     if (one.text == "arm64") type.architecture = one.text;

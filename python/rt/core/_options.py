@@ -32,7 +32,6 @@ _OWN_RESOURCE = "resources={...} with a resource that only those nodes have"
 _NOT_YET = {
     "placement_group": "executors, which the head places one by one",
     "concurrency_groups": "max_concurrency, for the whole actor",
-    "accelerator_type": _OWN_RESOURCE,
     "label_selector": _OWN_RESOURCE,
     "fallback_strategy": _OWN_RESOURCE,
 }
@@ -65,6 +64,8 @@ def resources_of(options: dict[str, Any], cpus: float) -> tuple[tuple[str, float
         "memory": options.get("memory") or 0,
         **(options.get("resources") or {}),
     }
+    if options.get("accelerator_type") is not None:
+        amounts.setdefault(f"accelerator_type:{options['accelerator_type']}", 0.0001)
     for name, amount in amounts.items():
         if name in ("CPU", "GPU"):
             raise ValueError(f"resources={{{name!r}: …}}: use num_cpus and num_gpus")
