@@ -1,5 +1,5 @@
-// Any JSON as a profile line of an elastic trial: what a daemon takes, alone and merged with the same
-// again, is a profile that the head takes.
+// Any JSON as a profile line of an elastic trial: what a daemon takes, alone and merged with the
+// same again, is a profile that the head takes.
 #include <string_view>
 
 #include "common/base/check.h"
