@@ -11,6 +11,9 @@ namespace rt::limits {
 // attempt has measured, unless the cluster says otherwise: a resize costs seconds, and what it
 // brings has to pay for them.
 inline constexpr Millis kElasticInterval = 30'000;
+// The least time between two questions to a policy, where the interval above is not shorter still.
+// A question copies every profile (3 MiB) on the core thread, and a resize takes seconds anyway.
+inline constexpr Millis kElasticAskEvery = 2'000;
 // How often the head looks whether a policy has to be asked.
 inline constexpr Millis kElasticLookEvery = 200;
 

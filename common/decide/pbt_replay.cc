@@ -1,5 +1,6 @@
 #include "common/decide/pbt_replay.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/strings.h"
@@ -69,19 +70,26 @@ class PbtReplayScheduler final : public Scheduler {
   }
   bool reviews_trials() const override { return true; }
   bool clones_trials() const override { return true; }
+  bool waits_for_store() const override { return true; }
   // The trial saves and ends, so that the next configuration continues from this row.
   TrialVerdict AtMilestone(const ExperimentSpec&, const RungValues& rung, double) const override {
     if (!rung.may_save) return {};
     return {TrialVerdict::Action::kPause,
-            "at " + FormatDouble(rung.milestone) + ", for its next configuration"};
+            "at " + FormatDouble(rung.milestone) +
+                ", for its next configuration, until the store has its checkpoint"};
   }
   ReviewVerdict Review(const ExperimentSpec& spec, const SearchReview& review) const override {
     ReviewVerdict verdict;
     for (const PausedTrial& trial : review.paused) {
       if (trial.is_live) continue;
+      const auto member =
+          std::find_if(review.population.begin(), review.population.end(),
+                       [&](const PopulationMember& one) { return one.number == trial.number; });
+      if (member == review.population.end()) continue;
+      // A clone takes its checkpoint from the store; an earlier one would repeat rows.
+      if (member->newest > member->checkpoint) continue;
       verdict.resumed.push_back(trial.number);
-      for (const PopulationMember& member : review.population)
-        if (member.number == trial.number) Change(spec, member, verdict);
+      Change(spec, *member, verdict);
     }
     return verdict;
   }

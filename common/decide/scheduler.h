@@ -89,6 +89,7 @@ struct PopulationMember {
   uint64_t checkpoint = 0;              // The newest that the store has; 0: none.
   const std::string* params = nullptr;  // JSON.
   bool is_paused = false;               // By the scheduler, and its attempt has ended.
+  uint64_t newest = 0;                  // The newest that the store or a node has; 0: none.
 };
 // The input of Scheduler::Review: the trials that it may resume, stop or clone.
 struct SearchReview {
@@ -222,6 +223,9 @@ class Scheduler {
   // Whether Review reads SearchReview::population also when no trial was recorded, while some are
   // paused.
   virtual bool compares_population(const ExperimentSpec&) const { return true; }
+  // Whether Review leaves trials paused until the store has their newest checkpoint. It is asked at
+  // each tick as well then, while trials are paused.
+  virtual bool waits_for_store() const { return false; }
   // Whether the configurations of clones come from a model on the compute lane, which answers an
   // ExploreQuestion. Review then clones no trial, and ParentOf is asked for each trial that was
   // recorded at a milestone.

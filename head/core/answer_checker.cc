@@ -1,6 +1,9 @@
 #include "head/core/answer_checker.h"
 
+#include <iterator>
+
 #include "common/algorithms/explorer.h"
+#include "common/base/limits.h"
 #include "head/core/answers.h"
 #include "head/core/elastic.h"
 #include "head/core/lane.h"
@@ -17,7 +20,7 @@ absl::Status Differs(uint64_t seq, const std::string& what) {
 
 AnswerChecker::AnswerChecker(World world) : world_(std::move(world)) {
   for (ExperimentId id : world_.index.open_models) NoteResults(id);
-  NoteProfiles();
+  NoteProfiles(world_.state.time);
 }
 
 absl::Status AnswerChecker::See(const Record& record) {
@@ -46,7 +49,7 @@ absl::Status AnswerChecker::See(const Record& record) {
   const bool may_teach = std::holds_alternative<event::ProfileRecorded>(record.event) ||
                          std::holds_alternative<event::TrialEnded>(record.event) ||
                          std::holds_alternative<event::TrialRetried>(record.event);
-  if (may_teach && !world_.state.profiles.empty()) NoteProfiles();
+  if (may_teach && !world_.state.profiles.empty()) NoteProfiles(record.at);
   for (ExperimentId id : world_.index.open_models) NoteQuestions(id);
   const auto is_over = [&](const auto& one) {
     return !world_.index.open_models.contains(one.first);
@@ -55,12 +58,22 @@ absl::Status AnswerChecker::See(const Record& record) {
   return verdict;
 }
 
-void AnswerChecker::NoteProfiles() { memories_[world_.state.seq] = RecallProfiles(world_.state); }
+// The head takes no answer to a question that is older than kLaneOverdueAfter, or about attempts
+// that have all ended.
+void AnswerChecker::NoteProfiles(Millis at) {
+  if (world_.index.elastic.empty()) memories_.clear();
+  memories_[world_.state.seq] = {at, RecallProfiles(world_.state)};
+  auto oldest = memories_.begin();
+  while (std::next(oldest) != memories_.end() &&
+         std::next(oldest)->second.at + limits::kLaneOverdueAfter < at)
+    oldest = memories_.erase(oldest);
+}
 
 // The policies give the same sizes to what they had read.
 absl::Status AnswerChecker::CheckSizes(const event::SizesAnswered& answer) {
   const auto later = memories_.upper_bound(answer.observed_through);
-  ElasticMemory known = later == memories_.begin() ? ElasticMemory() : std::prev(later)->second;
+  ElasticMemory known;
+  if (later != memories_.begin()) known = std::prev(later)->second.memory;
   const event::SizesAnswered again = AnswerElastic(QuestionOf(answer, std::move(known))).answer;
   // No later answer has read less than this one.
   if (later != memories_.begin()) memories_.erase(memories_.begin(), std::prev(later));

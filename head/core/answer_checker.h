@@ -30,7 +30,14 @@ class AnswerChecker {
     return kept == questions_.end() ? 0 : kept->second.size();
   }
 
+  // How many states of what elastic jobs had measured are remembered.
+  size_t MemoriesKept() const { return memories_.size(); }
+
  private:
+  struct Noted {
+    Millis at = 0;
+    ElasticMemory memory;
+  };
   absl::Status CheckRung(const event::RungRecorded& rung);
   absl::Status CheckAnswer(const event::Answered& answer) const;
   absl::Status CheckSizes(const event::SizesAnswered& answer);
@@ -40,7 +47,7 @@ class AnswerChecker {
   void NoteQuestions(ExperimentId id);
   void NoteResults(ExperimentId id);
   void NoteAnswer(const event::Answered& answer);
-  void NoteProfiles();
+  void NoteProfiles(Millis at);
   std::optional<uint32_t> LastRecorded(ExperimentId id) const;
   TrialVerdict VerdictOfRow(TrialId id) const;
 
@@ -52,8 +59,9 @@ class AnswerChecker {
   std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.
   // Of experiments with a model: what was known after each record since its last answer.
   std::map<ExperimentId, std::map<uint64_t, std::vector<TrialResult>>> results_;
-  // What was known of elastic jobs after each record since their last answer.
-  std::map<uint64_t, ElasticMemory> memories_;
+  // By record: what was known of elastic jobs from there on, as far back as an answer may have
+  // read.
+  std::map<uint64_t, Noted> memories_;
   uint64_t answers_ = 0;
 };
 

@@ -94,7 +94,13 @@ void FillScores(const Experiment& experiment, std::vector<PopulationMember>& pop
   }
 }
 
-std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
+uint64_t NewestReachable(const State& state, const Runs& runs) {
+  for (auto one = runs.checkpoints.rbegin(); one != runs.checkpoints.rend(); ++one)
+    if (IsReachable(state, *one)) return one->id;
+  return 0;
+}
+
+std::vector<PopulationMember> PopulationOf(const State& state, const Experiment& experiment) {
   std::vector<PopulationMember> population;
   for (const Trial& trial : experiment.trials) {
     if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
@@ -104,7 +110,8 @@ std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
          .comparisons = trial.milestones.size(),
          .checkpoint = NewestStored(trial.runs),
          .params = &trial.params,
-         .is_paused = trial.pause_cause == PauseCause::kScheduler && trial.runs.live() == nullptr});
+         .is_paused = trial.pause_cause == PauseCause::kScheduler && trial.runs.live() == nullptr,
+         .newest = NewestReachable(state, trial.runs)});
   }
   FillScores(experiment, population);
   return population;
@@ -347,7 +354,7 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
                             index.chosen.scheduler->compares_population(index.spec);
   if (index.chosen.clones && (recorded || compares_all)) {
     review.recorded = recorded;
-    review.population = PopulationOf(experiment);
+    review.population = PopulationOf(world.state, experiment);
   }
   if (review.paused.empty() && !review.recorded) return answer;
   if (index.chosen.compares_brackets) {
@@ -373,7 +380,7 @@ std::optional<uint32_t> ParentOf(const World& world, TrialId recorded) {
   const Experiment& experiment = world.state.experiments.at(recorded.experiment);
   const ExperimentIndex& index = world.index.experiments.at(recorded.experiment);
   SearchReview review{.recorded = recorded.number, .seed = experiment.seed, .draw = Draw};
-  review.population = PopulationOf(experiment);
+  review.population = PopulationOf(world.state, experiment);
   return index.chosen.scheduler->ParentOf(index.spec, review);
 }
 
@@ -403,6 +410,11 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
 void ReviewTrials(Draft& draft, ExperimentId id, std::optional<uint32_t> recorded) {
   if (draft.index().experiments.at(id).chosen.reviews)
     EmitAnswer(draft, ReviewOf(draft.core.world, id, recorded));
+}
+
+void ReviewStored(Draft& draft, ExperimentId id) {
+  const ExperimentIndex& index = draft.index().experiments.at(id);
+  if (!index.paused.empty() && index.chosen.scheduler->waits_for_store()) ReviewTrials(draft, id);
 }
 
 void ScheduleAfterEnd(Draft& draft, TrialId ended) {

@@ -94,6 +94,8 @@ void ScheduleAfterEnd(Draft& draft, TrialId ended);  // Asks its scheduler.
 // Asks it about trials that it has paused, and, where it clones trials, about the one that has just
 // been recorded at a milestone.
 void ReviewTrials(Draft& draft, ExperimentId id, std::optional<uint32_t> recorded = {});
+// The same at a tick, for a scheduler that waits until the store has a checkpoint.
+void ReviewStored(Draft& draft, ExperimentId id);
 
 // lane.cc
 absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input);

@@ -27,7 +27,7 @@ bool IsEnding(const World& world, const Owner& owner, const Attempt& live) {
          PolicyOf(owner).is_stopping(world.state, owner);
 }
 
-// Whether its size may be changed by the policy now: it has run for a while since the last change.
+// Whether the policy may change the attempt's size now: its last change was some time ago.
 bool MayChange(const Core& core, const Owner& owner, const Attempt& live, Millis now) {
   if (live.resize.is_pending() || IsEnding(core.world, owner, live) || live.is_backfilled())
     return false;
@@ -42,7 +42,7 @@ bool MayChange(const Core& core, const Owner& owner, const Attempt& live, Millis
   return now >= tried->second.at + (interval << std::min(1 + tried->second.fruitless, kBackOffMax));
 }
 
-// It was asked for another size. One that never saves is asked less and less often.
+// The attempt was asked for another size. An attempt that never saves is asked less and less often.
 void NoteTry(Draft& draft, const AttemptId& attempt) {
   ElasticTry& last = draft.soft().elastic_tries[attempt.owner];
   last.fruitless = last.attempt == attempt ? last.fruitless + 1 : 0;
@@ -62,7 +62,8 @@ int64_t UnitsOf(const Resources& bundle, bool by_gpu) {
   return std::max<int64_t>(by_gpu ? bundle.gpu : bundle.cpu, 1);
 }
 
-// How many of the smallest rank of the group fit beside what there is, and on the largest node.
+// The capacity of the group in ranks of its smallest request (free, and held by its jobs), and how
+// many such ranks the largest node has.
 void Measure(const Core& core, Millis now, const Resources& smallest, bool by_gpu,
              ElasticQuestion::Group& group) {
   const size_t most = limits::kBundlesMax;
@@ -121,7 +122,7 @@ double ArrivalSeconds(const State& state, Millis now) {
   return arrived == 0 ? 0 : kHour_s / static_cast<double>(arrived);
 }
 
-// The surplus of elastic attempts, as capacity that those who wait could get.
+// The ranks that elastic attempts have beyond their minimum, as capacity for owners that wait.
 class Surplus {
  public:
   explicit Surplus(Draft& draft)
@@ -138,13 +139,13 @@ class Surplus {
     }
   }
 
-  // Whether the request fits with what is free, or will be: it takes that.
+  // Takes the request's capacity from what is free or will be. False: it does not fit.
   bool Take(const ResourceRequest& wanted, const std::set<NodeId>& avoided) {
     return PutInto(capacities_, wanted, avoided).has_value();
   }
 
   // Shrinks attempts of at most this priority, those with the largest surplus first, until the
-  // request fits. False: it would not, and nothing was changed.
+  // request fits. False: it cannot fit, and nothing was changed.
   bool ShrinkFor(const ResourceRequest& wanted, const std::set<NodeId>& avoided, int priority) {
     Surplus other = *this;
     std::set<Owner> shrunk;
@@ -173,7 +174,7 @@ class Surplus {
  private:
   using Sizes = std::vector<std::pair<Owner, size_t>>;
 
-  // Whose surplus over its minimum is the largest; of equal ones, of the last that arrived.
+  // The attempt with the most ranks beyond its minimum; of several, the one that arrived last.
   Sizes::iterator Largest(int priority) {
     auto best = sizes_.end();
     size_t most = 1;
@@ -187,7 +188,7 @@ class Surplus {
     return best;
   }
 
-  // The members from `size` on end.
+  // Counts the capacity of the members from `size` on as free.
   void Return(const Owner& owner, const Attempt& live, size_t size) {
     if (size >= live.members.size()) return;
     const size_t until = returned_.contains(owner) ? returned_.at(owner) : live.members.size();
@@ -204,23 +205,43 @@ class Surplus {
   std::map<Owner, uint32_t> wanted_;
 };
 
+struct Waiter {
+  QueueOrder order;
+  Owner owner;
+  const ResourceRequest* wanted = nullptr;
+};
+
+// Owners that wait, in the order in which they are to run: of those that ask for the same, at most
+// `of_each`, and at most kPreemptionsPerRound together.
+std::vector<Waiter> WaitingInOrder(const World& world, size_t of_each) {
+  std::vector<Waiter> waiting;
+  for (const auto& [wanted, queue] : world.index.ready) {
+    size_t most = of_each;
+    for (const auto& [order, owner] : queue.by_order) {
+      if (most-- == 0) break;
+      waiting.push_back({order, owner, &wanted});
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(),
+            [](const Waiter& a, const Waiter& b) { return a.order < b.order; });
+  if (waiting.size() > limits::kPreemptionsPerRound) waiting.resize(limits::kPreemptionsPerRound);
+  return waiting;
+}
+
 // Whether an owner waits who could run if elastic attempts did not grow.
 bool IsAwaited(Draft& draft) {
   if (draft.index().ready.empty()) return false;
   const Surplus all(draft);
-  size_t most = limits::kPreemptionsPerRound;
-  for (const auto& [wanted, queue] : draft.index().ready) {
-    if (most-- == 0) return false;
+  for (const Waiter& one : WaitingInOrder(draft.core.world, 1)) {
     Surplus surplus = all;
-    const auto& [order, owner] = *queue.by_order.begin();
-    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
-    if (surplus.Take(wanted, avoided)) return true;
-    if (surplus.ShrinkFor(wanted, avoided, -order.behind)) return true;
+    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.owner);
+    if (surplus.Take(*one.wanted, avoided)) return true;
+    if (surplus.ShrinkFor(*one.wanted, avoided, -one.order.behind)) return true;
   }
   return false;
 }
 
-// The policy gives this size to the attempt. Growth is for later while others wait.
+// Asks the attempt for the size that the policy gives it. It does not grow while others wait.
 void TryResize(Draft& draft, const SharedJob& job, bool is_awaited) {
   const AttemptId& attempt = job.attempt;
   const Attempt* live = FindLive(draft.state(), attempt);
@@ -239,7 +260,7 @@ void TryResize(Draft& draft, const SharedJob& job, bool is_awaited) {
   }
 }
 
-// For people, who ask why an attempt has the size that it has.
+// Keeps the answer for `rt trial why`.
 void NoteShares(Draft& draft, const event::SizesAnswered& answer) {
   std::map<Owner, ElasticShare>& shares = draft.soft().elastic_shares;
   shares.clear();
@@ -267,6 +288,8 @@ double RestartSeconds(const Runs& runs) {
 std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
   const World& world = core.world;
   if (world.index.elastic.empty()) return std::nullopt;
+  if (now < asked_at_ + std::min(limits::kElasticAskEvery, core.soft.elastic_interval))
+    return std::nullopt;
   if (is_under_way_ && now < asked_at_ + limits::kLaneOverdueAfter) return std::nullopt;
   if (now < looked_at_ + limits::kElasticLookEvery) return std::nullopt;
   looked_at_ = now;
@@ -285,6 +308,7 @@ std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
                            .observed_through = world.state.seq,
                            .arrival_s = ArrivalSeconds(world.state, now),
                            .memory = RecallProfiles(world.state)};
+  question.asked_at = std::max(now, world.state.time);
   AddGroup(core, owners, false, now, question);
   AddGroup(core, owners, true, now, question);
   asked_about_ = std::move(about);
@@ -301,11 +325,14 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
   const State& state = draft.state();
   const event::SizesAnswered& answer = input.answer;
   if (input.epoch != state.epoch || answer.observed_through > state.seq) return absl::OkStatus();
+  // It came so late that the question has been asked again.
+  if (draft.now > input.asked_at + limits::kLaneOverdueAfter) return absl::OkStatus();
+  if (answer.groups.empty()) return absl::OkStatus();
   std::erase_if(draft.soft().elastic_tries,
                 [&](const auto& one) { return !draft.index().elastic.contains(one.first); });
   NoteShares(draft, answer);
   const uint64_t before = state.seq;
-  // What shrinks first may be what another one grows by later.
+  // Attempts that shrink come first, because others may grow by their capacity later.
   for (const bool grows : {false, true}) {
     std::optional<bool> is_awaited;
     for (const SharedGroup& group : answer.groups)
@@ -313,7 +340,7 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
         const Attempt* live = FindLive(draft.state(), job.attempt);
         const bool may_change = live != nullptr && !job.fixed && job.ranks != live->members.size();
         if (!may_change || (job.ranks > live->members.size()) != grows) continue;
-        // A growth takes nothing that could not be taken back: it changes nothing for the next one.
+        // It is computed once, because ranks that were added can be taken back for those who wait.
         if (grows && !is_awaited.has_value()) is_awaited = IsAwaited(draft);
         TryResize(draft, job, is_awaited.value_or(false));
       }
@@ -325,20 +352,10 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
 void ShrinkForWaiting(Draft& draft) {
   if (draft.index().elastic.empty() || draft.index().ready.empty()) return;
   Surplus surplus(draft);
-  std::vector<std::pair<QueueOrder, std::pair<Owner, const ResourceRequest*>>> waiting;
-  for (const auto& [wanted, queue] : draft.index().ready) {
-    size_t most = limits::kPreemptionsPerRound;
-    for (const auto& [order, owner] : queue.by_order) {
-      if (most-- == 0) break;
-      waiting.push_back({order, {owner, &wanted}});
-    }
-  }
-  std::sort(waiting.begin(), waiting.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (waiting.size() > limits::kPreemptionsPerRound) waiting.resize(limits::kPreemptionsPerRound);
-  for (const auto& [order, one] : waiting) {
-    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.first);
-    if (!surplus.Take(*one.second, avoided)) surplus.ShrinkFor(*one.second, avoided, -order.behind);
+  for (const Waiter& one : WaitingInOrder(draft.core.world, limits::kPreemptionsPerRound)) {
+    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.owner);
+    if (!surplus.Take(*one.wanted, avoided))
+      surplus.ShrinkFor(*one.wanted, avoided, -one.order.behind);
   }
   for (const auto& [owner, size] : surplus.wanted()) {
     const AttemptId attempt = IdOf(owner, *FindRuns(draft.state(), owner)->live());

@@ -1,8 +1,10 @@
 // Elastic owners: live attempts whose request has bounds, and whose number of ranks the head
 // changes while they run (docs/adr/0035). Two decisions, both carried out as resizes (resize.cc):
-//  * Who waits for capacity gets what an elastic attempt has beyond its minimum, at once, in Step.
-//  * Who shall have what is left is a policy's answer from the compute lane. A question is a value,
-//    its answer follows from it alone, and Step checks each size again against the state of then.
+//  * Step shrinks elastic attempts at once for owners that wait for capacity, down to their
+//  minimum.
+//  * A policy on the compute lane answers how the other capacity is shared out. A question is a
+//  value,
+//    its answer follows from it alone, and Step checks each size against its state when it arrives.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "common/elastic/allocation.h"
+#include "common/search/model.h"
 #include "head/core/core.h"
 #include "head/core/profiles.h"
 
@@ -30,14 +33,15 @@ struct ElasticQuestion {
   };
   uint64_t epoch = 0;
   uint64_t observed_through = 0;
+  Millis asked_at = 0;
   double arrival_s = 0;
   std::vector<Group> groups;
   ElasticMemory memory;
 };
 
 // elastic_answer.cc: by an equal split where nothing was measured of any job of a group, and by
-// costates otherwise.
-input::ElasticAnswered AnswerElastic(const ElasticQuestion& question);
+// costates otherwise. `give_up`: there is no time left; the answer has no groups then.
+input::ElasticAnswered AnswerElastic(const ElasticQuestion& question, const GiveUp& give_up = {});
 // The question of a journalled answer; `memory` is what was known when it was asked.
 ElasticQuestion QuestionOf(const event::SizesAnswered& answer, ElasticMemory memory);
 

@@ -27,14 +27,17 @@ SharedJob SharedOf(const ElasticQuestion::Job& job, uint32_t ranks, uint32_t ran
   return shared;
 }
 
-SharedGroup ShareOut(const ElasticQuestion& question, const ElasticQuestion::Group& group,
-                     const TaughtClasses& classes) {
+// nullopt: there is no time left.
+std::optional<SharedGroup> ShareOut(const ElasticQuestion& question,
+                                    const ElasticQuestion::Group& group,
+                                    const TaughtClasses& classes, const GiveUp& give_up) {
   ElasticRound round{.capacity = group.capacity,
                      .ranks_per_node = group.ranks_per_node,
                      .arrival_s = question.arrival_s};
   bool is_measured = false;
   static const Taught kNothing;
   for (const ElasticQuestion::Job& job : group.jobs) {
+    if (give_up && give_up()) return std::nullopt;
     ElasticJob& view = round.jobs.emplace_back(job.now);
     const auto known = classes.find(job.job_class);
     const auto own = question.memory.own.find(job.attempt.owner);
@@ -54,20 +57,26 @@ SharedGroup ShareOut(const ElasticQuestion& question, const ElasticQuestion::Gro
 
 }  // namespace
 
-input::ElasticAnswered AnswerElastic(const ElasticQuestion& question) {
-  input::ElasticAnswered answered{.epoch = question.epoch};
+input::ElasticAnswered AnswerElastic(const ElasticQuestion& question, const GiveUp& give_up) {
+  input::ElasticAnswered answered{.epoch = question.epoch, .asked_at = question.asked_at};
   answered.answer.observed_through = question.observed_through;
   answered.answer.version = kElasticVersion;
   answered.answer.arrival_s = question.arrival_s;
   TaughtClasses classes;
   for (const ElasticQuestion::Group& group : question.groups)
     for (const ElasticQuestion::Job& job : group.jobs) {
-      const auto records = question.memory.classes.find(job.job_class);
-      if (records != question.memory.classes.end() && !classes.contains(job.job_class))
-        classes.emplace(job.job_class, TeachClass(records->second));
+      if (classes.contains(job.job_class)) continue;
+      if (give_up && give_up()) return answered;
+      classes.emplace(job.job_class, TeachClass(question.memory.RecordsOf(job.job_class)));
     }
-  for (const ElasticQuestion::Group& group : question.groups)
-    answered.answer.groups.push_back(ShareOut(question, group, classes));
+  for (const ElasticQuestion::Group& group : question.groups) {
+    std::optional<SharedGroup> shared = ShareOut(question, group, classes, give_up);
+    if (!shared.has_value()) {
+      answered.answer.groups.clear();
+      return answered;
+    }
+    answered.answer.groups.push_back(*std::move(shared));
+  }
   return answered;
 }
 

@@ -305,7 +305,8 @@ struct LaneAnswered {
 // How many ranks a policy gives to elastic attempts (elastic.h).
 struct ElasticAnswered {
   uint64_t epoch = 0;
-  event::SizesAnswered answer;
+  Millis asked_at = 0;
+  event::SizesAnswered answer;  // Without groups: there was no time for one.
 };
 // The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {

@@ -227,9 +227,9 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
     draft.Emit(event::NodeReady{sync.node, sync.inventory});
   HandleDraining(draft, node, sync);
   HandleAway(draft, node, sync);
+  TakeProfiles(draft, sync);  // Before the attempts that they are of end.
   for (const Observed& observed : sync.observed) OnObserved(draft, sync.node, observed);
   if (is_new_daemon) LoseMissing(draft, sync);
-  TakeProfiles(draft, sync);
   if (!could_work && MayTakeWork(draft.core, sync.node, draft.now)) draft.soft().try_place = true;
   return absl::OkStatus();
 }

@@ -1,9 +1,11 @@
 #include "head/core/profiles.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "common/base/limits_elastic.h"
 #include "common/base/rng.h"
+#include "common/base/strings.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 
@@ -16,15 +18,11 @@ auto PlaceOf(const std::vector<JobProfile>& profiles, const Owner& owner) {
       [](const JobProfile& one, const Owner& wanted) { return one.attempt.owner < wanted; });
 }
 
+// The hash of a class is journalled, and later releases compare it: it keeps its value, which is
+// not that of a Fingerprint.
 void Mix(uint64_t& hash, const std::string& text) {
   hash = Mix64(hash ^ text.size());
   for (unsigned char c : text) hash = Mix64(hash ^ c);
-}
-
-std::string HexOf(uint64_t hash) {
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[(hash >> shift) & 15];
-  return text;
 }
 
 bool IsKnownShape(const std::vector<StepPoint>& points, const StepPoint& point) {
@@ -32,29 +30,36 @@ bool IsKnownShape(const std::vector<StepPoint>& points, const StepPoint& point) 
                      [&](const StepPoint& one) { return one.shape() == point.shape(); });
 }
 
-// Which profiles make room for this one: of its class the oldest that are over, and the oldest of
-// all where there are too many.
-std::vector<Owner> ForgottenFor(const State& state, const Owner& owner, const std::string& name) {
-  std::vector<const JobProfile*> others;
-  for (const JobProfile& one : state.profiles)
-    if (one.attempt.owner != owner) others.push_back(&one);
-  std::stable_sort(others.begin(), others.end(),
+// Which profiles are dropped when this owner's is recorded, all of them of owners that are over: of
+// its class the oldest beyond those that a class keeps, and the oldest of all where there are too
+// many. nullopt: the others leave no place for it, since no profile of a job that may still run is
+// dropped for another job.
+std::optional<std::vector<Owner>> ForgottenFor(const State& state, const Owner& owner,
+                                               const std::string& name) {
+  std::vector<const JobProfile*> over;
+  size_t others = 0, of_class = 0;
+  for (const JobProfile& one : state.profiles) {
+    if (one.attempt.owner == owner) continue;
+    ++others;
+    if (!IsOver(state, one.attempt.owner)) continue;
+    over.push_back(&one);
+    if (one.job_class == name) ++of_class;
+  }
+  std::stable_sort(over.begin(), over.end(),
                    [](const JobProfile* a, const JobProfile* b) { return a->at < b->at; });
-  size_t over = 0;
-  for (const JobProfile* one : others)
-    if (one->job_class == name && IsOver(state, one->attempt.owner)) ++over;
   std::vector<Owner> forgotten;
-  for (const JobProfile* one : others) {
-    const bool is_over = one->job_class == name && IsOver(state, one->attempt.owner);
-    if (!is_over || over <= limits::kClassProfilesEndedMax) continue;
+  for (const JobProfile*& one : over) {
+    if (of_class <= limits::kClassProfilesEndedMax) break;
+    if (one->job_class != name) continue;
     forgotten.push_back(one->attempt.owner);
-    --over;
+    --of_class;
+    one = nullptr;
   }
-  for (const JobProfile* one : others) {
-    if (others.size() - forgotten.size() < limits::kProfilesMax) break;
-    if (std::find(forgotten.begin(), forgotten.end(), one->attempt.owner) == forgotten.end())
-      forgotten.push_back(one->attempt.owner);
+  for (const JobProfile* one : over) {
+    if (others - forgotten.size() < limits::kProfilesMax) break;
+    if (one != nullptr) forgotten.push_back(one->attempt.owner);
   }
+  if (others - forgotten.size() >= limits::kProfilesMax) return std::nullopt;
   return forgotten;
 }
 
@@ -86,7 +91,9 @@ std::string JobClassOf(const World& world, const Owner& owner) {
     for (const InputFile& input : experiment->spec.inputs) Mix(hash, input.manifest);
   }
   Mix(hash, Describe(RequestOf(world, owner).one()));
-  return HexOf(hash);
+  std::string bytes;
+  for (int shift = 56; shift >= 0; shift -= 8) bytes += static_cast<char>(hash >> shift);
+  return ToHex(bytes);
 }
 
 void TakeProfiles(Draft& draft, const input::Sync& sync) {
@@ -96,6 +103,9 @@ void TakeProfiles(Draft& draft, const input::Sync& sync) {
     event::ProfileRecorded recorded{.attempt = report.fence.attempt,
                                     .seq = report.seq,
                                     .job_class = JobClassOf(draft.core.world, owner)};
+    auto forgotten = ForgottenFor(draft.state(), owner, recorded.job_class);
+    if (!forgotten.has_value()) continue;  // Its worker sends it again.
+    recorded.forgotten = *std::move(forgotten);
     const JobProfile* known = FindProfile(draft.state(), owner);
     // What was measured with another initial batch counts in other units.
     const bool continues = known != nullptr && known->job_class == recorded.job_class &&
@@ -112,7 +122,6 @@ void TakeProfiles(Draft& draft, const input::Sync& sync) {
     if (!recorded.whole)
       std::erase_if(
           points, [&](const StepPoint& one) { return !IsKnownShape(report.profile.points, one); });
-    recorded.forgotten = ForgottenFor(draft.state(), owner, recorded.job_class);
     draft.Emit(std::move(recorded));
   }
 }
@@ -155,11 +164,20 @@ ElasticMemory RecallProfiles(const State& state) {
     const Trial* trial = owner.is_trial() ? FindTrial(state, owner.trial()) : nullptr;
     const bool has_completed = trial != nullptr && trial->end == TrialEnd::kCompleted;
     memory.own[owner] = one->profile;
-    std::vector<ClassRecord>& records = memory.classes[one->job_class];
-    records.push_back({one->profile, has_completed});
-    if (records.size() > limits::kClassProfilesMax) records.erase(records.begin());
+    std::vector<ElasticMemory::Member>& members = memory.classes[one->job_class];
+    members.push_back({owner, has_completed});
+    if (members.size() > limits::kClassProfilesMax) members.erase(members.begin());
   }
   return memory;
+}
+
+std::vector<ClassRecord> ElasticMemory::RecordsOf(const std::string& job_class) const {
+  std::vector<ClassRecord> records;
+  const auto members = classes.find(job_class);
+  if (members == classes.end()) return records;
+  for (const Member& member : members->second)
+    records.push_back({own.at(member.owner), member.has_completed});
+  return records;
 }
 
 }  // namespace rt

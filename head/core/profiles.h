@@ -25,11 +25,19 @@ void TakeProfiles(Draft& draft, const input::Sync& sync);
 // Apply's part: called by Apply only.
 void ApplyProfile(World& world, const event::ProfileRecorded& e, Millis at);
 
-// What is known of elastic jobs at one record.
+// What is known of elastic jobs at one record. It has each profile once, because it is made on the
+// core thread.
 struct ElasticMemory {
+  struct Member {
+    Owner owner;
+    bool has_completed = false;  // As in ClassRecord.
+    friend bool operator==(const Member&, const Member&) = default;
+  };
   std::map<Owner, ElasticProfile> own;
   // Of each class the newest limits::kClassProfilesMax, from the oldest to the newest.
-  std::map<std::string, std::vector<ClassRecord>> classes;
+  std::map<std::string, std::vector<Member>> classes;
+  // The profiles of a class, for TeachClass; empty: nothing is known of it.
+  std::vector<ClassRecord> RecordsOf(const std::string& job_class) const;
   friend bool operator==(const ElasticMemory&, const ElasticMemory&) = default;
 };
 ElasticMemory RecallProfiles(const State& state);

@@ -23,7 +23,10 @@ absl::Status OnTick(Draft& draft) {
   ExpireSessions(draft);
   ReviewBackfills(draft);
   const std::set<ExperimentId> open = draft.index().open_experiments;  // Copy: edited below.
-  for (ExperimentId id : open) ProposeTrials(draft, id);
+  for (ExperimentId id : open) {
+    ReviewStored(draft, id);
+    ProposeTrials(draft, id);
+  }
   return absl::OkStatus();
 }
 

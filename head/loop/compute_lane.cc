@@ -61,7 +61,7 @@ void ComputeLane::Run() {
     lock.unlock();
     if (const auto* closed = std::get_if<ExperimentId>(&item)) models_.erase(*closed);
     else if (const auto* job = std::get_if<LaneJob>(&item)) Answer(*job);
-    else answered_(AnswerElastic(std::get<ElasticQuestion>(item)));
+    else Answer(std::get<ElasticQuestion>(item));
   }
 }
 
@@ -72,10 +72,18 @@ void ComputeLane::Answer(const LaneJob& job) {
   }
   const auto model = models_.find(job.experiment);
   RT_CHECK(model != models_.end());
-  const auto until = steady_clock::now() + std::chrono::milliseconds(limits::kLaneAnswerMax);
-  const GiveUp give_up = [this, until] { return stopping_ || steady_clock::now() >= until; };
-  input::LaneAnswered answered = model->second.Answer(job, give_up);
+  input::LaneAnswered answered = model->second.Answer(job, Deadline());
   if (!stopping_) answered_(std::move(answered));
+}
+
+void ComputeLane::Answer(const ElasticQuestion& question) {
+  input::ElasticAnswered answered = AnswerElastic(question, Deadline());
+  if (!stopping_) answered_(std::move(answered));
+}
+
+GiveUp ComputeLane::Deadline() const {
+  const auto until = steady_clock::now() + std::chrono::milliseconds(limits::kLaneAnswerMax);
+  return [this, until] { return stopping_ || steady_clock::now() >= until; };
 }
 
 }  // namespace rt

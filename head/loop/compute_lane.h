@@ -42,6 +42,8 @@ class ComputeLane {
   void Submit(Item item);
   void Run();
   void Answer(const LaneJob& job);
+  void Answer(const ElasticQuestion& question);
+  GiveUp Deadline() const;  // Of an answer that begins now.
 
   const AnswerFn answered_;
   LaneDesk desk_;  // The core thread's, as the next one.

@@ -26,7 +26,8 @@ const ElasticShare* FindShare(const Core& core, const Owner& owner) {
 std::string ShareText(const ElasticShare& share) {
   std::string text = "the policy '" + share.policy + "' gives it " + std::to_string(share.ranks);
   if (share.policy == EqualSplit().name())
-    return text + ", because no trial of the cluster has said how fast it trains";
+    return text +
+           ", because none of the elastic trials that share these resources has sent a profile yet";
   if (share.speed_up <= 0) return text;
   if (share.ranks > 1)
     text += ", with which it trains " + FormatDouble(std::round(share.speed_up * 100) / 100) +

@@ -336,6 +336,8 @@ class Session:
         elif op == "checkpoint_lost":
             line = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
             print(line, file=sys.stderr, flush=True)
+        elif op == "profile_dropped":
+            print(f"rt: {message.get('message')}", file=sys.stderr, flush=True)
         elif op in ("passed", "missing"):
             self._rank_barrier.take(message)
         elif op == "stop":

@@ -67,7 +67,7 @@ def train(epochs: int, kind: Any = None, autoscale: bool = False, stop: int = 0)
                 return {}
     gns = wrapped.gns
     return {"losses": losses, "batches": batches, "noise": [gns.sqr, gns.var, gns.measured],
-            "profile": _job.current().metrics.profile.take_fresh()}
+            "profile": _job.current().metrics.profile.fresh()}
 
 
 def trains() -> str:

@@ -366,11 +366,16 @@ TEST_CASE("gpu watch: a driver that begins to hang at the end does not hold up t
   const int64_t at = watch->samples()[0].at;  // The call after the last sample hangs.
   CHECK(Comes([&] { return WallClock() - at > 2 * limits::kGpuSampleEvery; }));
   std::atomic<bool> ended{false};
+  std::atomic<Millis> again{0};
   std::thread end([&] {
-    watch.reset();
+    watch->Stop();
+    const Millis stopped_at = SteadyClock();
+    watch.reset();  // It stops the watch as well.
+    again = SteadyClock() - stopped_at;
     ended = true;
   });
   CHECK(Comes([&] { return ended.load(); }));
+  CHECK(again < 1'000);
   machine.Has(kHealthy);  // The thread that was left behind can end.
   end.join();
 }

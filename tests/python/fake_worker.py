@@ -22,6 +22,7 @@ class FakeWorker:
         self.reports: list[dict[str, Any]] = []
         self.errors: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
+        self.dropped = ""  # Why profile lines are dropped.
         self.profiles: list[dict[str, Any]] = []
         self.refusals: list[str] = []  # Codes that the next driver calls are answered with.
         self.checkpoints: list[dict[str, str]] = []
@@ -82,7 +83,7 @@ class FakeWorker:
             return []
         if op == "profile":
             self.profiles.append(message)
-            return []
+            return [{"op": "profile_dropped", "message": self.dropped}] if self.dropped else []
         if op in ("arrive", "missing"):
             return self.barrier(message)
         if op == "error":

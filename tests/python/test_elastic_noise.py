@@ -385,6 +385,19 @@ def test_the_profile_is_sent_only_to_a_worker_that_takes_it(
     assert point["count"] >= 4 and point["step"][0] > 0 and len(point["sync"]) == 2
 
 
+def test_a_profile_line_has_at_most_32_points_and_the_others_follow() -> None:
+    profile = Profile()
+    for local in range(40):
+        for _ in range(3 if local >= 8 else 1):
+            profile.add(Key(1, 1, 1 + local, 0, ""), [], 0.1, 0.0)
+    points = profile.fresh()
+    assert [point["local"] for point in points] == list(range(9, 41))  # Most steps.
+    profile.forget_fresh()
+    assert [point["local"] for point in profile.fresh()] == list(range(1, 9))
+    profile.forget_fresh()
+    assert profile.fresh() == []
+
+
 def test_points_can_be_merged_and_are_kept_until_they_are_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +422,7 @@ def test_points_can_be_merged_and_are_kept_until_they_are_sent(
         with pytest.raises(ConnectionError):
             job._send_profile()
         job._send_profile()
+        job._send_profile()  # Nothing was measured since.
         return [sent, job.metrics.profile.fresh()]
 
     (first, second), left = run_ranks(1, run, tmp_path)[0]

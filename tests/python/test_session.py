@@ -155,6 +155,18 @@ def test_a_refused_report_raises_what_is_wrong_with_it_once(tmp_path: Path) -> N
     assert [each["kind"] for each in worker.errors] == ["ValueError"]
 
 
+def test_a_dropped_profile_line_is_said_and_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker, session = open_session(tmp_path)
+    worker.dropped = "a profile line was dropped: a profile needs 1 to 32 'points'"
+    session.tell({"op": "profile", "seq": 1, "elastic": {}})
+    tune.report({"a": 1})
+    session.barrier()
+    assert worker.spooled == 1
+    assert capsys.readouterr().err == f"rt: {worker.dropped}\n"
+
+
 def test_report_outside_a_trial_warns() -> None:
     with pytest.warns(UserWarning, match="outside a trial"):
         tune.report({"a": 1})

@@ -50,6 +50,7 @@ void Auditor::On(const event::ProfileRecorded& e) {
   for (const Owner& owner_forgotten : e.forgotten) {
     Must(owner_forgotten != e.attempt.owner && elastic_.profiles.erase(owner_forgotten) == 1,
          "only a profile that is there is forgotten");
+    Must(OwnerOf(owner_forgotten).over, "only a profile of what is over is forgotten");
     elastic_.has_forgotten = true;
   }
 }

@@ -45,6 +45,7 @@ struct Elastic : Story {
         .groups = {{.capacity = static_cast<double>(ranks), .ranks_per_node = 2, .jobs = {job}}}};
     input::ElasticAnswered answered = AnswerElastic(QuestionOf(asked, {}));
     answered.epoch = core.world.state.epoch;
+    answered.asked_at = now;
     answered.answer.groups[0].jobs[0].ranks = ranks;
     return answered;
   }
@@ -62,6 +63,40 @@ TEST_CASE("elastic: an attempt that runs alone is to have all that is free") {
   CHECK(story.Share() == std::vector<uint32_t>{2});
   CHECK(story.live().resize.members.size() == 2);
   CHECK_FALSE(story.Ask().has_value());  // A resize is under way.
+}
+
+TEST_CASE("elastic: questions to a policy are seconds apart, whatever changes") {
+  Elastic story;
+  const auto question = story.Ask();
+  REQUIRE(question.has_value());
+  story.desk.Take(AnswerElastic(*question));
+  ++story.core.world.index.capacity_version;
+  CHECK_FALSE(story.Ask().has_value());
+  story.now += limits::kElasticAskEvery;
+  CHECK(story.Ask().has_value());
+}
+
+TEST_CASE(
+    "elastic: an answer that had no time, or comes after its question was repeated, is none") {
+  Elastic story;
+  const auto question = story.Ask();
+  REQUIRE(question.has_value());
+  size_t looks = 0;
+  const auto count = [&] { return ++looks, false; };
+  REQUIRE(AnswerElastic(*question, count).answer == AnswerElastic(*question).answer);
+  for (size_t most = 1; most <= looks; ++most) {
+    size_t left = most;
+    const input::ElasticAnswered none = AnswerElastic(*question, [&] { return --left == 0; });
+    CHECK(none.answer.groups.empty());
+    CHECK_FALSE(story.AsksFor(none));
+  }
+  const input::ElasticAnswered late = story.AnswerOf(2);
+  for (const Millis until = story.now + limits::kLaneOverdueAfter; story.now <= until;) {
+    story.now += 1'000;
+    story.Sync();
+  }
+  CHECK_FALSE(story.AsksFor(late));
+  CHECK(story.AsksFor(story.AnswerOf(2)));
 }
 
 TEST_CASE("elastic: an answer to another head, of other bounds or another generation is dropped") {
@@ -149,6 +184,10 @@ TEST_CASE("elastic: nothing grows while an owner waits who gets capacity that is
   sync();
   const AttemptId other{Owner::Of(TrialId{second, 0}), 1, 1};
   REQUIRE(FindLive(story.core.world.state, other) != nullptr);
+  // These fit nowhere, and are less urgent than what follows.
+  for (size_t i = 1; i <= limits::kPreemptionsPerRound; ++i)
+    story.Create(R"(,"resources":{"cpu":)" + std::to_string(0.01 * static_cast<double>(i)) +
+                 R"(,"gpu":1},"priority":-1)");
   // Two cpus: one is free, and the other one is what the first attempt has beyond its minimum.
   story.Create(R"(,"resources":{"cpu":2})");
   REQUIRE(story.live().resize.members.size() == 1);

@@ -2,6 +2,7 @@
 #include "common/base/limits_elastic.h"
 #include "head/core/answer_checker.h"
 #include "head/core/elastic.h"
+#include "head/core/owner_policy.h"
 #include "head/core/profiles.h"
 #include "tests/unit/core_story.h"
 
@@ -138,15 +139,68 @@ TEST_CASE("profiles: a class keeps the last jobs that ended, and a new job begin
   const ElasticMemory memory = RecallProfiles(state);
   CHECK(memory.own.size() == 12);
   REQUIRE(memory.classes.at("a").size() == 10);
-  CHECK(memory.classes.at("a").front().profile.points.front().count == 10);  // The oldest.
+  CHECK(memory.RecordsOf("a").front().profile.points.front().count == 10);  // The oldest.
   CHECK_FALSE(memory.classes.at("a").front().has_completed);
-  const Taught taught = TeachClass(memory.classes.at("a"));
+  const Taught taught = TeachClass(memory.RecordsOf("a"));
+  CHECK(memory.RecordsOf("c").empty());
   REQUIRE(taught.speed != nullptr);
   ElasticJob job{.ranks = 1, .ranks_max = 4};
   ViewJob(taught, nullptr, job);
   CHECK(job.speed == taught.speed.get());
   CHECK(job.ranks_measured == 1);
   CHECK(job.total > 0);
+}
+
+TEST_CASE("profiles: what comes with the end of its attempt is recorded") {
+  Measured story;
+  const ProfileReport line = story.Line(1, ProfileOf({PointOf(1, 5)}));
+  Observed& rank = story.running.at(story.FenceOf(0));
+  rank.phase = Observed::Phase::kExited;
+  rank.witnessed = true;
+  story.Send({line});
+  CHECK(FindRuns(story.core.world.state, story.owner)->live() == nullptr);
+  REQUIRE(story.known() != nullptr);
+  CHECK(story.known()->profile.points == std::vector<StepPoint>{PointOf(1, 5)});
+}
+
+TEST_CASE("profiles: no profile of a job that may still run is dropped for another job") {
+  Measured story;
+  story.Create(R"(,"resources":{"cpu":1,"ranks":[1,2]},"priority":-1,"num_samples":1024)");
+  for (int i = 0; i < 8; ++i) story.Do(input::Tick{});
+  for (uint32_t number = 0; number < limits::kProfilesMax; ++number) {
+    const Owner other = Owner::Of(TrialId{{2}, number});
+    REQUIRE_FALSE(IsOver(story.core.world.state, other));
+    for (State* state : {&story.core.world.state, &story.shadow.state})
+      state->profiles.push_back({.attempt = {other, 1, 1},
+                                 .seq = 1,
+                                 .job_class = "a",
+                                 .profile = ProfileOf({PointOf(1, 5)}),
+                                 .at = 1'000 - number});
+  }
+  const ProfileReport line = story.Line(1, ProfileOf({PointOf(1, 5)}));
+  CHECK(story.Send({line}).empty());
+  CHECK(story.known() == nullptr);
+  story.Do(input::StopTrial{{{2}, 7}});
+  const auto records = story.Send({line});
+  REQUIRE(records.size() == 1);
+  CHECK(std::get<event::ProfileRecorded>(records.front().event).forgotten ==
+        std::vector<Owner>{Owner::Of(TrialId{{2}, 7})});
+  CHECK(story.core.world.state.profiles.size() == limits::kProfilesMax);
+}
+
+TEST_CASE("profiles: the check of answers keeps no more than an answer may have read") {
+  Measured story;
+  for (uint64_t seq = 1; seq <= 8; ++seq) {
+    story.Send({story.Line(seq, ProfileOf({PointOf(1, 5)}))});
+    story.Wait(limits::kElasticInterval);
+  }
+  CHECK(story.known()->seq == 8);
+  CHECK(story.answers.MemoriesKept() == 3);
+}
+
+TEST_CASE("profiles: the hash of a class keeps the value that journals have") {
+  Measured story;
+  CHECK(JobClassOf(story.core.world, story.owner) == "68e6c9f256e5f763");
 }
 
 TEST_CASE("profiles: with a measurement the sizes are those of the costate policy") {

@@ -224,6 +224,32 @@ TEST_CASE("pbt: it needs mutations, and parameters of the space to mutate") {
   CHECK(problem(R"({"pb2":{"hyperparam_bounds":{"lr":[0,1]}}})").empty());
 }
 
+TEST_CASE("pbt_replay: a trial waits for the store to have its newest checkpoint") {
+  const auto spec = ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"space":{"lr":0.5},)"
+             R"("scheduler":{"pbt_replay":{"policy":[{"time":2,"config":{"lr":0.1}}]}}})"));
+  REQUIRE(spec.ok());
+  const Scheduler& replay = SchedulerOf(*spec);
+  const std::string params = R"({"lr":0.5})";
+  SearchReview review{.paused = {{.number = 0, .milestone = 2}},
+                      .population = {{.number = 0,
+                                      .score = 2,
+                                      .comparisons = 1,
+                                      .checkpoint = 4,
+                                      .params = &params,
+                                      .is_paused = true,
+                                      .newest = 5}}};
+  ReviewVerdict verdict = replay.Review(*spec, review);
+  CHECK(verdict.resumed.empty());
+  CHECK(verdict.clones.empty());
+  review.population[0].checkpoint = 5;
+  verdict = replay.Review(*spec, review);
+  CHECK(verdict.resumed == std::vector<uint32_t>{0});
+  REQUIRE(verdict.clones.size() == 1);
+  CHECK(verdict.clones[0].checkpoint == 5);
+  CHECK(verdict.clones[0].params.Dump() == R"({"lr":0.1})");
+}
+
 TEST_CASE("pbt: a search algorithm that learns is refused beside it") {
   const auto spec = ParseExperimentSpec(
       Parsed(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},)"

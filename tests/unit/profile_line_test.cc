@@ -88,6 +88,21 @@ TEST_CASE("profile line: what cannot be measured is refused by name") {
   CHECK(Why("[0.0006,2e-8]", "[0.0042,2e-8]").empty());
 }
 
+TEST_CASE("profile queue: a line without a number, or with a wrong profile, changes nothing") {
+  ProfileQueue queue;
+  const std::string elastic = kLine;
+  CHECK(MessageOf(queue.AddLine(Parsed(R"({"elastic":)" + elastic + "}"))).find("seq") !=
+        std::string::npos);
+  CHECK_FALSE(queue.AddLine(Parsed(R"({"seq":1})")).ok());
+  CHECK_FALSE(queue.AddLine(Parsed(R"({"seq":1,"elastic":7})")).ok());
+  CHECK_FALSE(queue.Next().has_value());
+  CHECK(queue.NoteDropped());
+  CHECK_FALSE(queue.NoteDropped());
+  CHECK(queue.AddLine(Parsed(R"({"seq":1,"elastic":)" + elastic + "}")).ok());
+  REQUIRE(queue.Next().has_value());
+  CHECK(queue.Next()->seq == 1);
+}
+
 TEST_CASE("profile queue: each measurement is sent until it is recorded, and once") {
   ProfileQueue queue;
   CHECK_FALSE(queue.Next().has_value());

@@ -330,6 +330,19 @@ TEST_CASE("a trial that the head pauses at a row hears of the pause before the v
   CHECK(client.Line().find("\"continue\"") != std::string::npos);
 }
 
+TEST_CASE("a profile line that cannot be taken is dropped without an error, and said once") {
+  Site site;
+  Client client(site.path);
+  REQUIRE(client.Greet());
+  const std::string line = R"({"op":"profile","type":"profile","seq":1,"elastic":{}})" "\n";
+  client.Say(line + line + R"({"op":"report","seq":1,"metrics":{"loss":1}})" "\n");
+  const std::string dropped = client.Line();
+  CHECK(dropped.find(R"("op":"profile_dropped")") != std::string::npos);
+  CHECK(dropped.find("not wanted") != std::string::npos);  // The attempt is not elastic.
+  CHECK(dropped.find("error") == std::string::npos);
+  CHECK(client.Line().find(R"("op":"ack")") != std::string::npos);
+}
+
 TEST_CASE("many refusals are one line in the log, and one more for each minute") {
   RefusalLog log;
   CHECK(log.Note(5) == 1);

@@ -12,8 +12,8 @@
 namespace rt::worker {
 namespace {
 
-// A stop waits so long for the threads that call the driver, and leaves them behind then: a worker
-// is to end within 10 s, and may not have noticed yet that the driver hangs.
+// How long Stop waits for the threads that call the driver before it leaves them behind: a worker
+// is to end within 10 s, also when the driver hangs and the watch has not noticed that yet.
 constexpr Millis kStopWait = 3'000;
 
 }  // namespace
@@ -74,8 +74,11 @@ void GpuWatch::Impl::RunThread(const std::shared_ptr<Impl>& self, std::thread& t
   });
 }
 
-// Threads that the driver holds are left behind: they own what they use, and tell nothing more.
+// Threads that wait for a driver that hangs are left behind: they own what they use, and call no
+// event any more.
 void GpuWatch::Impl::Stop() {
+  const bool has_threads = monitor_.joinable() || sampler_.joinable() || events_.joinable();
+  if (!has_threads) return;  // Also after a stop that left threads behind.
   bool all_ended = false;
   {
     std::unique_lock lock(mutex_);
@@ -101,7 +104,8 @@ bool GpuWatch::Impl::IsStopping() const {
   return stopping_;
 }
 
-// A fault that a look or a hang shows is not hidden by a quarantine: neither ends the other.
+// A gpu has one fault at a time. The one that NVML lists comes first, then that of a quarantine, of
+// a driver that hangs, and of memory that an attempt has left in use.
 std::vector<Gpu> GpuWatch::Impl::All() const {
   std::vector<Gpu> all = all_;
   for (Gpu& gpu : all) {
@@ -147,7 +151,7 @@ std::vector<GpuSample> GpuWatch::Impl::samples() const {
   return samples;
 }
 
-// The monitor tells it: the caller may hold locks that the events need.
+// The monitor's thread calls the events: the caller of Clear may hold locks that the events need.
 void GpuWatch::Impl::Clear(const std::string& uuid, uint64_t quarantine) {
   {
     std::lock_guard lock(mutex_);
@@ -175,7 +179,7 @@ void GpuWatch::Impl::End(const Fence& fence) {
   {
     std::lock_guard lock(mutex_);
     attempts_.End(fence, SteadyClock());
-    if (!nvml_) attempts_.NoteGivenBack(fence);  // Nobody can tell.
+    if (!nvml_) attempts_.NoteGivenBack(fence);  // Without NVML the use of a gpu is unknown.
   }
   wake_.notify_all();
 }
@@ -232,7 +236,7 @@ void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t x
 }
 
 void GpuWatch::Impl::KeepQuarantine() {
-  std::lock_guard keeping(keeping_);  // What is written later is newer.
+  std::lock_guard keeping(keeping_);  // The newest text is written last.
   std::string text;
   {
     std::lock_guard lock(mutex_);
@@ -243,7 +247,8 @@ void GpuWatch::Impl::KeepQuarantine() {
   }
 }
 
-// One reader at a time: who waits for it knows that what stood there is told.
+// One thread reads at a time. When this returns, the faults that were in the log at the call have
+// been told, also those that another thread has read.
 void GpuWatch::Impl::ReadKernelLog() {
   std::lock_guard reading(reading_);
   for (const KernelXid& told : kernel_log_->Read()) {
@@ -258,7 +263,7 @@ void GpuWatch::Impl::ReadKernelLog() {
 }
 
 void GpuWatch::Impl::Tell() {
-  std::lock_guard telling(telling_);  // What is told later is newer.
+  std::lock_guard telling(telling_);  // The newest state is told last.
   GpuWatchEvents on;
   std::vector<std::pair<Fence, std::string>> struck;
   bool changed = false, given_back = false, drains = false;
@@ -276,7 +281,7 @@ void GpuWatch::Impl::Tell() {
     struck.swap(struck_);
     std::swap(given_back, given_back_);
   }
-  // The inventory first: where it says that a gpu has a fault, nothing more is placed on it.
+  // The inventory is sent first, so that the head places nothing more on a gpu with a fault.
   if (changed) on.on_change();
   if (drains && on.on_drain) on.on_drain(why_drain);
   for (const auto& [fence, why] : struck)

@@ -1,5 +1,5 @@
-// Gpus that take no work until a person clears them, by uuid: kept as text in the worker's state
-// directory, also over a boot. Pure.
+// The quarantines of gpus, by uuid: such a gpu takes no work until a person clears it. The worker
+// keeps them as text in its state directory, where they survive a reboot. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,19 @@ struct Quarantined {
 
 class Quarantine {
  public:
-  static Quarantine Parse(const std::string& text);  // What cannot be read is left out.
+  static Quarantine Parse(const std::string& text);  // Lines that cannot be read are skipped.
   std::string Text() const;
 
-  // Returns whether anything changed: one that is quarantined stays so for its first reason, unless
-  // only the later one drains the node.
+  // Returns whether anything changed. A gpu that is in quarantine keeps its first reason, unless
+  // the new one drains the node and the first one does not.
   bool Add(const std::string& uuid, const std::string& why, bool drains, Millis now);
-  // Ends that of this number and earlier ones; whether there was one.
+  // Ends the gpu's quarantine if its number is at most `number`. Returns whether it did.
   bool Clear(const std::string& uuid, uint64_t number);
 
   const Quarantined* Find(const std::string& uuid) const;
-  // Why a node that lists these gpus drains: "gpu GPU-…: …"; "": no reason for it. Those of gpus
-  // that it does not list wait for them: nobody could clear such a one.
+  // Why a node that lists these gpus drains: "gpu GPU-…: …"; "": it need not drain. The quarantine
+  // of a gpu that is not listed has no effect until the gpu is listed again, because a person can
+  // only clear gpus that are listed.
   std::string WhyDrain(const std::vector<std::string>& listed) const;
   const std::map<std::string, Quarantined>& all() const { return all_; }
 

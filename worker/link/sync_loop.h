@@ -48,11 +48,12 @@ class SyncLoop {
   void SetNotice(std::optional<Notice> notice);
   // The node should drain because of its gpus: why. A notice takes precedence. Empty: it need not.
   void SetGpuDrain(std::string why);
-  // Before Start. Asked at each call: the newest sample of each gpu.
-  // Before Start. What attempts have measured and the head has not recorded; any thread.
+  // Before Start. `ask` is called at each Sync, and returns what attempts have measured and the
+  // head has not recorded yet.
   void AskProfiles(std::function<std::vector<ProfileReport>()> ask) {
     ask_profiles_ = std::move(ask);
   }
+  // Before Start. `ask` is called at each Sync, and returns the newest sample of each gpu.
   void AskGpuSamples(std::function<std::vector<GpuSample>()> ask) { ask_samples_ = std::move(ask); }
   // Before Start. Told at each reply: quarantines of gpus that are over, by uuid and number.
   using ClearGpu = std::function<void(const std::string& uuid, uint64_t quarantine)>;

@@ -40,7 +40,7 @@ absl::StatusOr<std::pair<double, double>> ReadPair(const Json& from, const char*
 }
 
 absl::StatusOr<StepPoint> ReadPoint(const Json& json) {
-  if (!json.is_object()) return Invalid("a point of a profile is no object");
+  if (!json.is_object()) return Invalid("a point of a profile must be an object");
   StepPoint point;
   RT_ASSIGN_OR_RETURN(point.nodes, ReadCount(json, "nodes", 1));
   RT_ASSIGN_OR_RETURN(point.ranks, ReadCount(json, "ranks", 1));
@@ -96,6 +96,21 @@ absl::StatusOr<ElasticProfile> ReadProfile(const Json& elastic) {
   MergePoints(profile.points, read, limits::kProfilePointsMax);
   RT_RETURN_IF_ERROR(CheckProfile(profile));
   return profile;
+}
+
+absl::Status ProfileQueue::AddLine(const Json& line) {
+  const int64_t seq = line.GetInt("seq");
+  if (seq <= 0) return Invalid("a profile needs its number 'seq', from 1");
+  const Json* elastic = line.Find("elastic");
+  RT_ASSIGN_OR_RETURN(const ElasticProfile profile,
+                      ReadProfile(elastic == nullptr ? Json() : *elastic));
+  Add(static_cast<uint64_t>(seq), profile);
+  return absl::OkStatus();
+}
+
+bool ProfileQueue::NoteDropped() {
+  std::lock_guard lock(mutex_);
+  return !std::exchange(has_dropped_, true);
 }
 
 void ProfileQueue::Add(uint64_t seq, const ElasticProfile& measured) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/elastic/profile.h"
@@ -23,6 +24,11 @@ struct PendingProfile {
 
 class ProfileQueue {
  public:
+  // Adds a line {"op":"profile","seq":n,"elastic":{…}}. InvalidArgument: the line is dropped, which
+  // changes nothing.
+  absl::Status AddLine(const Json& line);
+  // Whether this is the first line of the attempt that is dropped.
+  bool NoteDropped();
   // Lines that are repeated, or older than the newest, are ignored.
   void Add(uint64_t seq, const ElasticProfile& measured);
   // What the head is to be sent now; again and again, until it is recorded.
@@ -33,6 +39,7 @@ class ProfileQueue {
  private:
   std::mutex mutex_;
   uint64_t newest_ = 0;
+  bool has_dropped_ = false;
   std::optional<PendingProfile> sent_;   // As it is: the head may have it already.
   std::optional<PendingProfile> fresh_;  // Measured since.
 };

@@ -133,17 +133,17 @@ void TrialSocket::Hello(Connection& connection, const Json& message) {
   Send(connection, hello);
 }
 
+// A profile line that cannot be taken is dropped: the training needs no profile to continue. The
+// daemon's log says why, and so does the program that gets this message, in its own log.
 void TrialSocket::Profile(Connection& connection, const Json& message) {
   LiveAttempt& attempt = *connection.attempt;
-  if (!attempt.body().takes_profile)
-    return Refuse(connection, Invalid("nobody wants the profile of this attempt"), 0);
-  const int64_t seq = message.GetInt("seq");
-  const Json* elastic = message.Find("elastic");
-  const absl::StatusOr<ElasticProfile> profile =
-      ReadProfile(elastic == nullptr ? Json() : *elastic);
-  if (!profile.ok()) return Refuse(connection, profile.status(), 0);
-  if (seq <= 0) return Refuse(connection, Invalid("a profile needs its number 'seq', from 1"), 0);
-  attempt.profile().Add(static_cast<uint64_t>(seq), *profile);
+  const absl::Status taken = attempt.body().takes_profile
+                                 ? attempt.profile().AddLine(message)
+                                 : Invalid("this attempt's profile is not wanted");
+  if (taken.ok() || !attempt.profile().NoteDropped()) return;
+  const std::string why = "a profile line was dropped, as later ones may be: " + MessageOf(taken);
+  RT_LOG(kWarning) << rt::ToString(attempt.fence()) << ": " << why;
+  Send(connection, Json::MakeObject({{"op", "profile_dropped"}, {"message", why}}));
 }
 
 void TrialSocket::Report(Connection& connection, const Json& message) {

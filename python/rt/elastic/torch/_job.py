@@ -256,6 +256,9 @@ class Job:
             return
         if self.metrics.profile.count < STEPS_MIN or not _trial.takes_profile():
             return
+        points = self.metrics.profile.fresh()
+        if not points:
+            return
         bounds, grad = loader.local_bounds, self.grad
         total = self.epochs.total
         _trial.send_profile(
@@ -269,7 +272,7 @@ class Job:
                 "sqr": grad.sqr,
                 "var": grad.var,
                 "noise_weight": self.model.gns.weight if self.model is not None else 0,
-                "points": self.metrics.profile.fresh(),
+                "points": points,
             },
             now,
         )

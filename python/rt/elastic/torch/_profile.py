@@ -8,6 +8,7 @@ from rt.elastic._fit import Point, fit_perf_params
 from rt.elastic.goodput import PerfParams
 
 POINTS_MAX = 256  # Configurations that are remembered; batch sizes change at most every second.
+LINE_POINTS_MAX = 32  # Points of one profile line; a worker drops a line with more.
 SYNC_MAX = 0.999  # Of a step: something of it is always computation.
 
 
@@ -94,10 +95,16 @@ class Profile:
 
     def forget_fresh(self) -> None:
         """What `fresh` returned was sent."""
-        self._fresh = {}
+        for key, _ in self._next_points():
+            del self._fresh[key]
+
+    def _next_points(self) -> list[tuple[Key, Times]]:
+        by_count = sorted(self._fresh.items(), key=lambda each: -each[1].step.count)
+        return by_count[:LINE_POINTS_MAX]
 
     def fresh(self) -> list[dict[str, Any]]:
-        """The points of the profile line: what was measured and not sent yet."""
+        """The points of the next profile line, of what was measured and not sent yet: those with
+        the most steps. The others are for later lines."""
         return [
             {
                 "nodes": key.nodes, "ranks": key.ranks, "local": key.local,
@@ -105,7 +112,7 @@ class Profile:
                 "step": [times.step.mean, times.step.variance],
                 "sync": [times.sync.mean, times.sync.variance],
             }
-            for key, times in self._fresh.items()
+            for key, times in self._next_points()
         ]  # fmt: skip
 
     def state(self) -> list[Any]:
