@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import weakref
 from typing import Any, Callable, Optional
@@ -35,6 +36,10 @@ class Hub(Client):
         self.functions: dict[bytes, Function] = {}
         self.tasks: dict[int, Task] = {}  # That have not ended.
         self.store_of = Store()
+        self._spilling = threading.Lock()  # Taken before the lock of the pump.
+        self._spiller_runs = False
+        self._spill_failed = False
+        self._is_putting = False  # The driver's own value: `store` spills itself.
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
         self.print_out: Callable[[str, str], None] = _print
@@ -65,6 +70,11 @@ class Hub(Client):
         """A new number."""
         self._next += 1
         return self._next
+
+    def _own(self, count: int) -> list[int]:
+        first = self._next + 1
+        self._next += count
+        return list(range(first, first + count))
 
     def conn_number(self) -> int:
         """The first number of what a process creates."""
@@ -127,9 +137,11 @@ class Hub(Client):
             return
         if isinstance(packed, Shared):
             try:
-                packed = self.store_of.add(number, packed, self.entries)
+                self.store_of.add(number, packed)
             except RayError as error:
                 packed, is_error = pack(error)[0], True
+            if self.store_of.is_over and not self._is_putting:
+                self._spill_later()
         entry.packed, entry.refs = packed, refs
         entry.is_error, entry.is_ready = is_error, True
         entry.task = None
@@ -138,12 +150,56 @@ class Hub(Client):
         if entry.count <= 0:
             self._drop(number, entry)
 
+    def _spill_later(self) -> None:
+        if not self._spiller_runs:
+            self._spiller_runs = True
+            threading.Thread(target=self._spill_all, name="rt-spills", daemon=True).start()
+
+    def _spill_all(self) -> None:
+        while True:
+            self._spill_over()
+            with self.lock:
+                if not self.store_of.is_over or self._spill_failed:
+                    self._spiller_runs = False
+                    return
+
+    def _spill_over(self) -> None:
+        """Writes the oldest values to the disk until the others fit into the memory. Without the
+        lock: while it writes, values come and go."""
+        store = self.store_of
+        with self._spilling:
+            self._spill_failed = False
+            while True:
+                with self.lock:
+                    number = store.oldest()
+                    entry = self.entries.get(number) if number is not None else None
+                    if number is None or entry is None:
+                        return
+                    packed = entry.packed
+                assert isinstance(packed, Shared)
+                try:
+                    spilled = store.spill(packed)
+                except OSError:  # The disk has filled up: the value stays where it is.
+                    self._spill_failed = True
+                    return
+                with self.lock:
+                    if entry.packed is packed:
+                        entry.packed = spilled
+                        store.remove(number)
+
     # What the driver's own code asks for.
 
     def store(self, packed: Packed, refs: tuple[int, ...]) -> int:
         """Keeps a value."""
         with self.lock:
-            return self.put_value(self.number(), packed, refs)
+            self._is_putting = True
+            try:
+                number = self.put_value(self.number(), packed, refs)
+            finally:
+                self._is_putting = False
+        if self.store_of.is_over:
+            self._spill_over()
+        return number
 
     def put_value(self, number: int, packed: Packed, refs: tuple[int, ...]) -> int:
         """Keeps a value under this number. With the lock."""
@@ -163,13 +219,7 @@ class Hub(Client):
         with self.lock:
             if self.dropped:
                 self.drain()
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            number = self.number()
-            returns = [number]
-            for _ in range(count - 1):
-                returns.append(self.number())
-            if not count:
-                returns = []
+            number, returns = self.number_call(options)
             self.add_task(Task(number, function, options, *call, returns))
             return returns
 
@@ -313,11 +363,7 @@ class Hub(Client):
         with self.lock:
             if self.dropped:
                 self.drain()
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            number = self.number()
-            returns = [number] if count else []
-            for _ in range(count - 1):
-                returns.append(self.number())
+            number, returns = self.number_call(options)
             self.add_task(self.actors.call(number, actor, method, call, options, returns))
             return returns
 
@@ -376,7 +422,7 @@ class Hub(Client):
         }
 
     def ask(self, what: str) -> Any:
-        """Of the cluster."""
+        """Asks the cluster for its nodes or its resources."""
         return self.schedule.places.ask(what)
 
     # What processes say.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Optional
 
+from rt.core._channel import Channel
 from rt.core._places import BLOCKED_MAX, Conn, Pool, Shape, Slot
 from rt.core._records import Entry, Task
 from rt.exceptions import (
@@ -103,14 +104,13 @@ class Schedule:
     def connect(self, slot: Slot) -> Optional[Conn]:
         """A new process of the slot; None: not now."""
         hub = self.hub
-        if slot.is_local:
+        channel: Optional[Channel] = None
+        if slot.spares:
+            channel, number = slot.spares.pop()
+        elif slot.is_local:
             number = hub.conn_number()
             channel = self.places.dial(slot, number)
-            if channel is None:
-                return None
-        elif slot.spares:
-            channel, number = slot.spares.pop()
-        else:
+        if channel is None:
             self.places.dial_later(slot)  # dispatch() follows.
             return None
         conn = Conn(hub, slot, channel)
@@ -225,7 +225,7 @@ class Schedule:
         return True
 
     def unblock(self, conn: Conn) -> None:
-        """It goes on; the slot may have two running processes for a while."""
+        """The process continues. The slot may have two running processes for a while."""
         if conn.is_blocked:
             conn.is_blocked = False
             conn.slot.blocked -= 1
