@@ -13,7 +13,7 @@ from rt.core import _context
 from rt.core._channel import Message
 from rt.core._records import STREAM, has_coroutines
 from rt.core._task_errors import pack_error
-from rt.core._values import Packed, pack
+from rt.core._values import Result, pack
 
 if TYPE_CHECKING:  # Imported by actors with coroutines alone: it is large.
     import asyncio
@@ -208,9 +208,7 @@ class ActorProcess:
         if held:
             self._borrower.let_go(held)
 
-    async def _results(
-        self, number: int, result: Any, num_returns: int
-    ) -> list[tuple[Packed, tuple[int, ...]]]:
+    async def _results(self, number: int, result: Any, num_returns: int) -> list[Result]:
         if num_returns == STREAM and hasattr(result, "__aiter__"):
             async for item in result:
                 packed, refs = pack(item)

@@ -22,14 +22,12 @@ from rt.core._current import set_client
 from rt.core._output import catch_output
 from rt.core._records import STREAM
 from rt.core._task_errors import pack_error
-from rt.core._values import Packed, pack, unpack, unpack_call
+from rt.core._values import Packed, Result, pack, unpack, unpack_call
 from rt.exceptions import TaskError
 
 _LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
 _LOOK_S = 0.01
 _REST_S = 1.0  # The other thread sleeps after so long without a task.
-
-Result = tuple[Packed, tuple[int, ...]]
 
 
 class Process:

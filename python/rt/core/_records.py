@@ -16,9 +16,8 @@ _NEW_COST = 0.3  # The weight of the newest call.
 class Entry:
     """A value that exists, will exist, or is an error; or an actor.
 
-    count: the handles of this process, those of the others, and what keeps it: tasks that need
-    it, values that
-    contain it. It is dropped at 0.
+    count: the handles of this process, those of the others, and what keeps it (tasks that need it,
+    values that contain it). It is dropped at 0.
     """
 
     __slots__ = ("count", "is_error", "is_ready", "items", "packed", "refs", "task", "waiters")

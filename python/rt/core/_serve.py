@@ -8,12 +8,10 @@ from typing import Any, Callable, Optional
 
 from rt.core._places import BLOCKED_MAX, Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
-from rt.core._values import Packed, PackedCall, pack
+from rt.core._values import Packed, PackedCall, Result, pack
 from rt.exceptions import ObjectLostError, RayError, TaskCancelledError
 
 Hub = Any  # rt.core._hub.Hub, which imports this module.
-
-Result = tuple[Packed, tuple[int, ...]]
 
 
 def _hello(hub: Hub, conn: Conn, pid: int) -> None:
