@@ -7,10 +7,6 @@ LEFT_OUT = {
     "test_actor::test_caching_actors": "turns off that rt connects when it is needed",
     "test_actor::test_decorator_args": "expects an error for @ray.remote(), which rt accepts",
     "test_actor::test_actor_inheritance": "compares the words of an error; rt has its own",
-    "test_basic_2::test_actor_pass_by_ref_order_optimization": (
-        "rt keeps one order for all callers of an actor: a call whose argument is late holds up "
-        "those of other callers (a difference that is ours to mend)"
-    ),
     "test_basic_2::test_variable_number_of_args": (
         "rt finds wrong arguments of a task where it runs, not at remote() (ours to mend)"
     ),

@@ -392,7 +392,7 @@ class Hub(Client):
         if task.conn is None:
             self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
             if task.actor is not None:
-                self.actors.send_calls(task.actor)  # Others waited behind it.
+                self.actors.arguments_came(task)  # Others waited behind it.
         elif force and task.actor is None:
             self.schedule.kill_conn(task.conn)
         else:

@@ -91,8 +91,8 @@ class Task:
     """A call of a function, or of a method of an actor (`actor`, `method`)."""
 
     __slots__ = (
-        "actor", "cancelled", "conn", "depth", "function", "id", "method", "missing", "options",
-        "packed", "parent", "places", "refs", "returns", "tries", "yielded",
+        "actor", "caller", "cancelled", "conn", "depth", "function", "id", "method", "missing",
+        "options", "packed", "parent", "places", "refs", "returns", "tries", "yielded",
     )  # fmt: skip
 
     def __init__(
@@ -118,6 +118,7 @@ class Task:
         self.parent: Optional[int] = None  # The task that submitted it.
         self.conn: Any = None  # Where it runs, or is queued to run.
         self.actor: Any = None
+        self.caller: Any = None  # The process that called the actor; None: the driver.
         self.method = ""
         self.cancelled = False
         self.yielded = 0

@@ -259,6 +259,7 @@ def _call(
         return
     parent = _parent(conn)
     task.parent = None if parent is None else parent.id
+    task.caller = conn
     _add(hub, conn, task, call)
 
 
