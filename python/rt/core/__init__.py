@@ -127,7 +127,7 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
     """Cancels the task of a reference: one that waits does not start; one that runs gets
     KeyboardInterrupt, or is killed with `force`. `recursive`: the tasks that it submitted, too."""
     if isinstance(ref, ObjectRefGenerator):
-        ref = ref.completed()
+        ref = ref._stream
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel() takes an ObjectRef, not {type(ref).__name__}")
     ref._client.cancel(ref._id, force, recursive)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from rt.core._channel import Channel
 from rt.core._places import Conn, Pool, Slot
-from rt.core._records import Entry, Function, Options, Task
+from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, unpack
 from rt.exceptions import (
     ActorDiedError,
@@ -225,6 +225,7 @@ class Actors:
         hub.schedule.send_function(conn, task)
         hub.schedule.lend(conn, task, values)
         options = {key: actor.options.get(key) for key in ("max_concurrency", "name")}
+        options["restarts"] = actor.restarts
         conn.post(("A", actor.id, actor.function.digest, actor.call[0], values, options))
 
     def made(self, conn: Conn, error: Optional[Packed]) -> None:
@@ -311,8 +312,11 @@ class Actors:
             hub.schedule.lend(conn, task, values)
             conn.inflight[task.id] = task
             task.conn = conn
+            options = task.options
+            is_bounded = options.num_returns == STREAM and not actor.is_detached
+            ahead = (options.ahead_max if task.taken >= 0 else -1,) if is_bounded else ()
             conn.post_task(("c", task.id, task.method, task.packed, values,
-                            task.options.num_returns, task.options.retry_on))  # fmt: skip
+                            options.num_returns, options.retry_on, *ahead))  # fmt: skip
 
     def arguments_came(self, task: Task) -> None:
         """Nothing that the call needs is missing any more, or it was cancelled."""
@@ -469,6 +473,10 @@ class Actors:
         actor = self.by_id.get(self._names.get((namespace or "", name), -1))
         if actor is None or actor.state == DEAD:
             raise ValueError(f"no actor has the name {name!r}")
+        return self.describe(actor)
+
+    def describe(self, actor: Actor) -> dict[str, Any]:
+        """What a handle of the actor is made of."""
         return {
             "id": actor.id,
             "class": actor.function.name,

@@ -38,6 +38,8 @@ class Borrower(Client):
         self._known_functions: set[bytes] = set()
         self._answers: dict[int, tuple[bool, Any]] = {}
         self._flushed_at = 0.0
+        self.taken: dict[int, int] = {}  # Items of generators that run here; -1: any number.
+        self.on_taken: Callable[[], None] = _nothing
         self.work: deque[Message] = deque()  # Tasks and calls, in order.
         self.greeting: Optional[Message] = None
         self.functions: dict[bytes, tuple[str, bytes]] = {}
@@ -165,6 +167,15 @@ class Borrower(Client):
         self._known_functions.add(digest)
         for each in refs:
             self.receive(each)
+
+    def _allow(self, number: int, taken: int) -> None:
+        self.taken[number] = taken
+        self.on_taken()
+
+    def may_yield(self, number: int, yielded: int, ahead_max: int) -> bool:
+        """Whether the generator may yield one more."""
+        taken = self.taken.get(number, 0)
+        return ahead_max < 0 or taken < 0 or yielded - taken < ahead_max
 
     def _give_back(self) -> None:
         numbers = []
@@ -304,6 +315,17 @@ class Borrower(Client):
         """Asks the cluster, through the driver, for its nodes or its resources."""
         return self._request(what, ())
 
+    def find_self(self) -> dict[str, Any]:
+        """What a handle of the actor that runs here is made of."""
+        found: dict[str, Any] = self._request("self", ())
+        with self.lock:
+            self.receive(found["id"])
+        return found
+
+    def await_end(self, stream: int) -> None:
+        """The end of the generator is awaited, which the driver tells it."""
+        self.post(("k", stream), at_once=True)
+
     def next_of(
         self, stream: ObjectRef, index: int, timeout_s: Optional[float]
     ) -> Optional[ObjectRef]:
@@ -324,6 +346,6 @@ class Borrower(Client):
 
 _TAKEN: dict[str, Callable[..., None]] = {
     "v": Borrower._value, "r": Borrower._readied, "f": Borrower._function,
-    "g": Borrower._give_back, "x": Borrower._cancel, "n": Borrower._answer,
+    "k": Borrower._allow, "g": Borrower._give_back, "x": Borrower._cancel, "n": Borrower._answer,
     "hello": Borrower._greeted,
 }  # fmt: skip

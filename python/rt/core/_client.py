@@ -104,6 +104,10 @@ class Client:
         """What a generator yielded at `index`, once it has; None after its end."""
         raise NotImplementedError
 
+    def await_end(self, stream: int) -> None:
+        """The end of a generator is awaited: it must not wait until its items are taken."""
+        raise NotImplementedError
+
     def _let_go(self, number: int, handles: int) -> None:
         """Handles of this process are gone. With the lock."""
         raise NotImplementedError

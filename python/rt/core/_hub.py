@@ -104,6 +104,8 @@ class Hub(Client):
             self.actors.out_of_scope(number)
             return
         if not entry.is_ready and entry.task is not None:
+            if entry.items is not None:
+                self.allow_items(entry.task, all_of_them=True)
             return  # The task runs all the same; its value is dropped when it comes.
         self._drop(number, entry)
 
@@ -312,18 +314,31 @@ class Hub(Client):
 
     def note_yield(self, stream: Entry) -> None:
         """Whoever waits for the next item looks again."""
-        if stream.waiters:
-            waiters, stream.waiters = stream.waiters, None
-            for waiter in waiters:
-                waiter(-1, stream)
+        takers, stream.takers = stream.takers, []
+        for taker in takers:
+            taker()
+
+    def allow_items(self, task: Optional[Task], all_of_them: bool = False) -> None:
+        """The generator may yield as many more items as were taken; or all, when its end is awaited
+        or nobody can take them."""
+        if task is None or task.options.ahead_max < 0:
+            return
+        task.taken = -1 if all_of_them or task.taken < 0 else task.taken + 1
+        if task.conn is None:
+            return
+        step = max(1, task.options.ahead_max // 8)  # Not a message for each.
+        if task.taken < 0 or task.taken % step == 0:
+            task.conn.post(("k", task.id, task.taken))
 
     def close_stream(self, task: Task, packed: Optional[Packed], refs: tuple[int, ...]) -> None:
         """The generator has ended; with an error, that is its last item."""
         number = task.returns[0]
         if packed is not None:
             self.add_item(task, packed, refs, True)
-        if number in self.entries:
+        stream = self.entries.get(number)
+        if stream is not None:
             self.set_value(number, pack(None)[0], ())
+            self.note_yield(stream)
 
     def next_of(
         self, stream: ObjectRef, index: int, timeout_s: Optional[float]
@@ -338,13 +353,22 @@ class Hub(Client):
         with self.lock:
             if len(items) <= index:
                 return None
-            return ObjectRef(self.take_item(items, index), self)
+            return ObjectRef(self.take_item(entry, index), self)
 
-    def take_item(self, items: list[int], index: int) -> int:
+    def await_end(self, stream: int) -> None:
+        """The end of the generator is awaited: it yields without a bound from here on."""
+        with self.lock:
+            entry = self.entries.get(stream)
+            if entry is not None:
+                self.allow_items(entry.task, all_of_them=True)
+
+    def take_item(self, stream: Entry, index: int) -> int:
         """The item with the stream's own handle of it: the stream keeps it no more."""
-        number, items[index] = items[index], 0
+        assert stream.items is not None
+        number, stream.items[index] = stream.items[index], 0
         if not number:
             raise ValueError("what a generator has yielded is taken once")
+        self.allow_items(stream.task)
         return number
 
     # The rest of what the driver asks for.

@@ -130,11 +130,8 @@ class Places:
     def cause_of(self, conn: Conn) -> str:
         """Why the process ended, if that is known."""
         known = self._newest.get(conn.slot.executor)
-        if (
-            known is not None
-            and known.get("state") in ("ENDED", "STOPPING")
-            and known.get("reason")
-        ):
+        has_ended = known is not None and known.get("state") in ("ENDED", "STOPPING")
+        if known is not None and has_ended and known.get("reason"):
             return str(known["reason"])
         return cause_in(conn.slot.trial_dir, conn.pid)
 
@@ -265,6 +262,9 @@ class Places:
 
     def _request(self, pool: Pool) -> None:
         hub = self._hub
+        if _driver.has_no_cpus() and dict(pool.shape[0]).get("cpu"):
+            self._cannot(pool, "the cluster has no cpu: rt.init(num_cpus=0)")
+            return
         self._sources.read()
         self._queued.discard(id(pool))
         with hub.lock:
@@ -290,18 +290,11 @@ class Places:
                     spec=self._spec(pool),
                 )  # fmt: skip
                 break
-            except ValueError as error:
-                with self._hub.lock:
-                    self._hub.schedule.cannot(pool, str(error))
-                self._hub.pump.wake()
-                return False
-            except RtError as error:
+            except (RtError, ValueError) as error:
                 if self.is_closed:
                     return False
-                if error.code not in _driver.ASK_AGAIN:
-                    with self._hub.lock:
-                        self._hub.schedule.cannot(pool, str(error))
-                    self._hub.pump.wake()
+                if getattr(error, "code", "") not in _driver.ASK_AGAIN:
+                    self._cannot(pool, str(error))
                     return False
             time.sleep(_AGAIN_S)
         with self._hub.lock:
@@ -316,6 +309,11 @@ class Places:
                 if number in self._newest:
                     self._apply(self._newest[number])
         return True
+
+    def _cannot(self, pool: Pool, why: str) -> None:
+        with self._hub.lock:
+            self._hub.schedule.cannot(pool, why)
+        self._hub.pump.wake()
 
     def _spec(self, pool: Pool) -> dict[str, Any]:
         resources, env_vars = pool.shape
