@@ -466,24 +466,3 @@ def test_a_late_argument_holds_up_no_other_caller(tmp_path: Path) -> None:
     assert ray.wait([*mine, again[1]], timeout=0.05)[0] == []
     (tmp_path / "gate").touch()
     assert ray.get([*mine, again[1]]) == [103, 104, 204]
-
-
-def test_an_async_generator_waits_until_its_items_are_taken() -> None:
-    @ray.remote
-    class Source:
-        def __init__(self) -> None:
-            self.made = 0
-
-        @ray.method(_generator_backpressure_num_objects=3)
-        async def count(self, count: int) -> Any:
-            for n in range(count):
-                self.made += 1
-                yield n
-
-        async def get_made(self) -> int:
-            return self.made
-
-    source = Source.remote()
-    items = source.count.remote(10)
-    until(lambda: ray.get(source.get_made.remote()) == 3)
-    assert [ray.get(ref) for ref in items] == list(range(10))

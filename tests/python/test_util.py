@@ -28,6 +28,10 @@ class Doubler:
             raise ValueError("negative")
         return 2 * n
 
+    @ray.method(num_returns=2)
+    def pair(self, n: int) -> Any:
+        return n, -n
+
     def after(self, path: str) -> str:
         while path and not Path(path).exists():
             time.sleep(0.002)
@@ -53,6 +57,14 @@ def test_a_pool_maps_in_order_and_as_results_come(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="negative"):
         pool.get_next()
     assert pool.get_next_unordered() == 8
+
+
+def test_a_pool_takes_calls_with_several_results() -> None:
+    pool = ActorPool([Doubler.remote()])
+    pair = [(lambda actor, n: actor.pair.remote(n))] * 3
+    for n, call in enumerate(pair):
+        pool.submit(call, n)
+    assert [pool.get_next() for _ in pair] == [[0, 0], [1, -1], [2, -2]]
 
 
 def test_a_pool_lends_actors_and_takes_each_once() -> None:

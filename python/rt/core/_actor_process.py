@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import types
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from rt.core import _context
@@ -134,6 +135,9 @@ class ActorProcess:
             return lambda: True
         if name == "__ray_call__":
             return lambda function, *args, **kwargs: function(self._object, *args, **kwargs)
+        found = inspect.getattr_static(type(self._object), name, None)
+        if inspect.isfunction(found):  # Also where an attribute of the object has its name.
+            return types.MethodType(found, self._object)
         return getattr(self._object, name)
 
     def _exit(self) -> NoReturn:

@@ -402,6 +402,10 @@ class Hub(Client):
         with self.lock:
             entry = self.entries.get(number)
             if entry is not None and entry.task is not None:
+                if force and entry.task.actor is not None:
+                    raise ValueError(
+                        "cancel(): force=True is not supported for calls of actors: kill() ends one"
+                    )
                 self.cancel_task(entry.task, force, recursive)
                 self.pump.flush()
 

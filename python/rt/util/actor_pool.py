@@ -20,9 +20,9 @@ class ActorPool:
 
     def __init__(self, actors: Iterable[Any]) -> None:
         self._idle: list[Any] = list(actors)
-        self._waiting: deque[tuple[Call, Any]] = deque()
+        self._pending_submits: deque[tuple[Call, Any]] = deque()
         self._refs: dict[int, Any] = {}  # By the number of the call; in order.
-        self._numbers: dict[Any, tuple[int, Any]] = {}  # By reference: the number, the actor.
+        self._numbers: dict[Any, tuple[int, Any]] = {}  # By the first reference: number, actor.
         self._submitted = 0
         self._returned = 0
 
@@ -53,17 +53,17 @@ class ActorPool:
     def submit(self, fn: Call, value: Any) -> None:
         """Calls `fn(actor, value)` with an idle actor, now or once there is one."""
         if not self._idle:
-            self._waiting.append((fn, value))
+            self._pending_submits.append((fn, value))
             return
         actor = self._idle.pop()
         ref = fn(actor, value)
         self._refs[self._submitted] = ref
-        self._numbers[ref] = (self._submitted, actor)
+        self._numbers[_key(ref)] = (self._submitted, actor)
         self._submitted += 1
 
     def has_next(self) -> bool:
         """Whether a result is there or will come."""
-        return bool(self._refs) or bool(self._waiting)
+        return bool(self._refs) or bool(self._pending_submits)
 
     def get_next(self, timeout: Optional[float] = None, ignore_if_timedout: bool = False) -> Any:
         """The next result in the order of `submit`. Raises StopIteration when there is none,
@@ -74,9 +74,9 @@ class ActorPool:
         while self._returned not in self._refs and self._returned < self._submitted:
             self._returned += 1  # It was taken without order.
         ref = self._refs[self._returned]
-        if not wait([ref], timeout=timeout)[0] and not ignore_if_timedout:
+        if not wait([_key(ref)], timeout=timeout)[0] and not ignore_if_timedout:
             raise TimeoutError(f"no result within {timeout:g} s")
-        return self._take(ref, ignore_if_timedout)
+        return self._take(_key(ref), ignore_if_timedout)
 
     def get_next_unordered(
         self, timeout: Optional[float] = None, ignore_if_timedout: bool = False
@@ -91,11 +91,11 @@ class ActorPool:
             ready = [next(iter(self._numbers))]
         return self._take(ready[0], ignore_if_timedout)
 
-    def _take(self, ref: Any, may_be_late: bool) -> Any:
-        number, actor = self._numbers.pop(ref)
-        del self._refs[number]
+    def _take(self, key: Any, may_be_late: bool) -> Any:
+        number, actor = self._numbers.pop(key)
+        ref = self._refs.pop(number)
         self.push_actor(actor)
-        if may_be_late and not wait([ref], timeout=0)[0]:
+        if may_be_late and not wait([key], timeout=0)[0]:
             return None
         return get(ref)
 
@@ -104,8 +104,8 @@ class ActorPool:
         if actor in self._idle or any(actor == each for _, each in self._numbers.values()):
             raise ValueError("the actor is in this pool already")
         self._idle.append(actor)
-        if self._waiting:
-            self.submit(*self._waiting.popleft())
+        if self._pending_submits:
+            self.submit(*self._pending_submits.popleft())
 
     push = push_actor
 
@@ -115,4 +115,9 @@ class ActorPool:
 
     def has_free(self) -> bool:
         """Whether an actor is idle."""
-        return bool(self._idle) and not self._waiting
+        return bool(self._idle) and not self._pending_submits
+
+
+def _key(ref: Any) -> Any:
+    """The reference that stands for a call: the first of several."""
+    return ref[0] if isinstance(ref, list) else ref
