@@ -77,6 +77,8 @@ def init(
         raise unknown_argument("init", unknown[0], known)
     if _initialized and not ignore_reinit_error:
         raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
+    if not _initialized and not _driver.is_open():  # What an earlier init() said is over.
+        _driver.settings.cpus = _driver.settings.gpus = _driver.settings.resources = None
     if address not in (None, "", "auto", "local"):
         if "/" in str(address) or ":" in str(address):
             raise ValueError(f"address {address!r} is not the name of a cluster (rt context list)")
