@@ -22,7 +22,7 @@ from rt._runtime import (
 )
 
 if TYPE_CHECKING:
-    from rt import actor, air, autoscaler, core, data, elastic, exceptions, train, tune
+    from rt import actor, air, autoscaler, core, data, elastic, exceptions, train, tune, util
     from rt.core import (
         DynamicObjectRefGenerator,
         ObjectRef,
@@ -71,11 +71,14 @@ __all__ = [
     "shutdown",
     "train",
     "tune",
+    "util",
     "wait",
 ]
 
 
-_MODULES = ("actor", "air", "autoscaler", "core", "data", "elastic", "exceptions", "train", "tune")
+_MODULES = (
+    "actor", "air", "autoscaler", "core", "data", "elastic", "exceptions", "train", "tune", "util",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

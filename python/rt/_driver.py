@@ -323,6 +323,11 @@ def is_embedded() -> bool:
     return _socket() is None and not _cluster()
 
 
+def has_no_cpus() -> bool:
+    """Whether the embedded cluster was asked for without cpus: rt.init(num_cpus=0)."""
+    return settings.cpus == 0 and is_embedded()
+
+
 def open_driver(for_tasks: bool = False) -> Driver:
     """Opens the connection that the environment selects.
 
@@ -346,7 +351,9 @@ def open_driver(for_tasks: bool = False) -> Driver:
     cluster = _cluster()
     if cluster:
         return _open_named(cluster)
-    argv = [find_binary(), "bridge", "--local", "--cpus", str(settings.cpus or cpus_here())]
+    # A worker daemon has at least one cpu. With num_cpus=0 no task of this script gets it.
+    cpus = cpus_here() if settings.cpus is None else max(1, settings.cpus)
+    argv = [find_binary(), "bridge", "--local", "--cpus", str(cpus)]
     if settings.gpus is not None:
         argv += ["--gpus", str(settings.gpus)]
     if settings.resources:

@@ -1,9 +1,8 @@
 """`python -m rt._executor`: an executor, which forks a process for each connection of its driver.
 
-It runs no code of the user itself (adr/0041). It ends when it has had no process for a while,
-so that nothing
-is left of a driver that was killed. With RT_WARM_SERVER the process is the fork server of
-executors.
+It runs no code of the user itself (adr/0041). It ends when it has had no process for a while, so
+that nothing is left of a driver that was killed. With RT_WARM_SERVER the process is the fork server
+of executors.
 """
 
 from __future__ import annotations

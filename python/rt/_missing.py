@@ -121,11 +121,16 @@ GAPS = [
         "rt.remote, rt.get, rt.put, rt.wait and actors; runtime_env={'env_vars': {...}} of a task; "
         "rt submit, which runs a script or a program on a cluster",
         {
-            "": "timeline util cluster_utils dag workflow "
+            "": "timeline cluster_utils dag workflow "
             "runtime_env runtime_context experimental client ClientBuilder java_actor_class "
             "java_function cpp_function Language SCRIPT_MODE WORKER_MODE LoggingConfig internal "
             "widgets ActorClassID ActorID NodeID JobID WorkerID FunctionID ObjectID TaskID "
-            "UniqueID PlacementGroupID"
+            "UniqueID PlacementGroupID",
+            "util": "placement_group scheduling_strategies state metrics multiprocessing joblib "
+            "collective iter get_node_ip_address list_named_actors inspect_serializability "
+            "register_serializer deregister_serializer remove_placement_group dask spark sgd "
+            "placement_group_table get_placement_group get_current_placement_group accelerators "
+            "connect disconnect debugpy rpdb tracing timer",
         },
     ),
     Gap(

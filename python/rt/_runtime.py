@@ -62,7 +62,8 @@ def init(
     """Prepares for searches; the first search connects. Scripts written for rt need not call it.
 
     address: the name of a cluster; with None, "auto" and "local", RT_CLUSTER decides. num_cpus and
-    num_gpus: of the embedded cluster (default: all of the machine). resources: more of it, by name.
+    num_gpus: of the embedded cluster (default: all of the machine); with num_cpus=0 it runs actors
+    and tasks with num_cpus=0. resources: more of it, by name.
     Ray's other arguments are accepted and ignored.
     Raises RuntimeError when called twice without ignore_reinit_error, TypeError for an argument
     that Ray does not have, and ValueError for an address that is not the name of a cluster.
@@ -76,13 +77,15 @@ def init(
         raise unknown_argument("init", unknown[0], known)
     if _initialized and not ignore_reinit_error:
         raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
+    if not _initialized and not _driver.is_open():  # What an earlier init() said is over.
+        _driver.settings.cpus = _driver.settings.gpus = _driver.settings.resources = None
     if address not in (None, "", "auto", "local"):
         if "/" in str(address) or ":" in str(address):
             raise ValueError(f"address {address!r} is not the name of a cluster (rt context list)")
         _driver.settings.cluster = str(address)
     if num_cpus is not None:
-        if num_cpus < 1:
-            raise ValueError("num_cpus must be at least 1")
+        if num_cpus < 0 or num_cpus != int(num_cpus):
+            raise ValueError("num_cpus must be a whole number, 0 or more")
         _driver.settings.cpus = int(num_cpus)
     if num_gpus is not None:
         if num_gpus < 0 or num_gpus != int(num_gpus):
@@ -90,11 +93,32 @@ def init(
         _driver.settings.gpus = int(num_gpus)
     if resources:
         _driver.settings.resources = _checked_resources(resources)
-    env_vars.update((runtime_env or {}).get("env_vars") or {})
+    env_vars.update(_checked_env(runtime_env))
     globals()["namespace"] = namespace or ""
     _initialized = True
     cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"
     return ClientContext(address=cluster, node_ip_address="127.0.0.1")
+
+
+def _checked_env(runtime_env: Optional[dict[str, Any]]) -> dict[str, str]:
+    """The variables of runtime_env. The working directory is that of the script in any case."""
+    given = dict(runtime_env or {})
+    found = given.pop("env_vars", None) or {}
+    place = given.get("working_dir")
+    if isinstance(place, (str, os.PathLike)) and os.path.realpath(place) == os.getcwd():
+        del given["working_dir"]
+    for key in given:
+        if key not in _HARMLESS:
+            print(
+                f"rt.init: runtime_env[{key!r}] is ignored: tasks and trials run with the packages "
+                "of the cluster, in the directory of the script, and with its modules",
+                file=sys.stderr,
+                flush=True,
+            )
+    return {str(name): str(value) for name, value in found.items()}
+
+
+_HARMLESS = ("config", "eager_install", "worker_process_setup_hook_timeout")
 
 
 def _checked_resources(resources: dict[str, float]) -> dict[str, float]:
@@ -180,7 +204,7 @@ def _amounts(listed: dict[str, Any], which: str) -> dict[str, float]:
     for name, amount in listed.items():
         total, used = float(amount["total"]), float(amount["used"])
         ray_name = {"cpu": "CPU", "gpu": "GPU", "memory_bytes": "memory"}.get(name) or name
-        if total:
+        if total and not (ray_name == "CPU" and _driver.has_no_cpus()):
             found[ray_name] = total if which == "total" else total - used
     return found
 

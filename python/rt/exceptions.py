@@ -1,8 +1,7 @@
 """The errors of tasks and actors, also under the names that Ray has for them.
 
-An exception that a task raised is raised again by `rt.get` as an object of two classes:
-`TaskError`, and
-the class of the user's own exception, so that `except ValueError` catches it. Its text is the
+An exception that a task raised is raised again by `rt.get` as an object of two classes: `TaskError`
+and the class of the user's own exception, so that `except ValueError` catches it. Its text is the
 traceback of the task.
 """
 

@@ -53,6 +53,29 @@ def expected(size: int) -> str:
     return f"answer {sum(2 * n * n for n in range(50))} {2 * one} 1000000"
 
 
+# A driver without cpus of its own.
+NO_CPUS = """
+import rt as ray
+
+ray.init(num_cpus=0)
+
+@ray.remote(num_cpus=0)
+def one():
+    return 1
+
+@ray.remote
+class Two:
+    def value(self):
+        return 2
+
+assert "CPU" not in ray.cluster_resources()
+try:
+    ray.get(ray.remote(one._function).remote())
+except ray.exceptions.TaskUnschedulableError as error:
+    print("answer", ray.get([one.remote(), Two.remote().value.remote()]), "no cpu" in str(error))
+"""
+
+
 class EmbeddedTasksTest(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = tempfile.TemporaryDirectory(prefix="rt-tasks-")
@@ -89,6 +112,11 @@ except ray.exceptions.TaskUnschedulableError as error:
 """)
         out, _ = self.start().communicate(timeout=120)
         self.assertEqual(out.splitlines(), ["2.0 [0, 1, 2, 3]", "True"])
+
+    def test_a_driver_without_cpus_runs_what_needs_none(self) -> None:
+        (self.files / "script.py").write_text(NO_CPUS)
+        out, _ = self.start().communicate(timeout=120)
+        self.assertEqual(out.splitlines(), ["answer [1, 2] True"])
 
     def test_a_driver_that_is_killed_leaves_nothing(self) -> None:
         script = self.start("300", "waits")

@@ -448,3 +448,21 @@ def test_what_an_actor_said_last_counts_though_it_cannot_be_written_to() -> None
         for call in [actor.take.remote(b"x" * 50_000) for _ in range(200)][-3:]:
             with pytest.raises(exceptions.ActorDiedError, match="exit_actor"):
                 ray.get(call, timeout=DEADLINE_S)
+
+
+def test_a_late_argument_holds_up_no_other_caller(tmp_path: Path) -> None:
+    @ray.remote
+    def waits(path: str) -> int:
+        while not os.path.exists(path):
+            time.sleep(0.002)
+        return 100
+
+    counter = Counter.remote()
+    late = waits.remote(str(tmp_path / "gate"))
+    mine = [counter.add.remote(late), counter.add.remote(1)]
+    assert ray.get(use.remote(counter, 3), timeout=DEADLINE_S) == [1, 2, 3]
+    again = [counter.add.remote(late) for _ in range(2)]
+    ray.cancel(again[0])
+    assert ray.wait([*mine, again[1]], timeout=0.05)[0] == []
+    (tmp_path / "gate").touch()
+    assert ray.get([*mine, again[1]]) == [103, 104, 204]

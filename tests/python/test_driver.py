@@ -326,3 +326,14 @@ def test_a_driver_in_a_job_waits_for_a_head_that_is_away(
     with pytest.raises(rt.RtError, match="not now"):
         _driver.get().call("experiment_get", experiment_id=4)
     assert len(worker.calls) == 4
+
+
+def test_the_resources_of_an_init_end_with_its_shutdown() -> None:
+    rt.init(num_cpus=0, resources={"license": 1})
+    assert _driver.has_no_cpus()
+    rt.init(ignore_reinit_error=True)
+    assert _driver.has_no_cpus()
+    rt.shutdown()
+    rt.init()
+    assert _driver.settings.cpus is None and _driver.settings.resources is None
+    rt.shutdown()

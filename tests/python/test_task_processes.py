@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import rt as ray
 from local_executors import LocalExecutors
 from rt import exceptions
-from rt.core import _dial
-from task_session import DEADLINE_S, add, conns, until
+from rt.core import _dial, _near, _session, _store
+from task_session import DEADLINE_S, add, conns, hub, until
 
 pytestmark = pytest.mark.usefixtures("executors")
 
@@ -164,3 +164,43 @@ def test_connections_without_a_greeting_hold_up_nobody(executors: LocalExecutors
     assert time.monotonic() - begun < 4
     for sock in silent:
         sock.close()
+
+
+def test_nothing_waits_for_an_executor_or_the_disk_with_the_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[str] = []
+    client = hub()
+
+    def watch(module: Any, name: str) -> None:
+        whole = getattr(module, name)
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if client.lock._is_owned():
+                found.append(name)
+            return whole(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, watched)
+
+    for module, name in ((_near, "dial"), (_session, "dial"), (_near, "read_sources"),
+                         (_near, "kill_near"), (_store, "spill")):  # fmt: skip
+        watch(module, name)
+    monkeypatch.setattr(client.store_of, "_bound", 500_000)
+
+    @ray.remote
+    class Large:
+        def make(self) -> bytes:
+            return b"x" * 300_000
+
+    @ray.remote
+    def nested(depth: int) -> int:
+        return ray.get(nested.remote(depth - 1)) + 1 if depth else 0
+
+    large = Large.remote()
+    refs = [large.make.remote() for _ in range(3)] + [ray.put(b"y" * 300_000) for _ in range(3)]
+    monkeypatch.setitem(sys.modules, "rt_one_more", sys)  # The sources are read again.
+    assert ray.get(nested.remote(3)) == 3
+    assert [len(each) for each in ray.get(refs)] == [300_000] * 6
+    until(lambda: not client.store_of.is_over)
+    ray.kill(large)
+    assert found == []

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -401,3 +402,94 @@ def test_what_cannot_be_is_refused_where_it_stands() -> None:
     assert ray.remote(accelerator_type="H100")(lambda: 1).options()  # A resource of its nodes.
     assert ray.get(add.options(num_cpus=2).remote(1, 2)) == 3
     assert ray.get(add.options(num_cpus=0).remote(1, 2)) == 3
+
+
+def test_a_generator_waits_until_its_items_are_taken(tmp_path: Path) -> None:
+    @ray.remote(_generator_backpressure_num_objects=5)
+    def counted(path: str, count: int) -> Iterator[int]:
+        for n in range(count):
+            with open(path, "a") as file:
+                file.write("x")
+            yield n
+
+    path = tmp_path / "a"
+    items = counted.remote(str(path), 30)
+    until(lambda: path.exists() and path.stat().st_size == 5)
+    # Its slot is free for others, and it is not ahead by more than 5.
+    assert ray.get([add.remote(n, n) for n in range(4)]) == [0, 2, 4, 6]
+    found = []
+    for ref in items:
+        found.append(ray.get(ref))
+        assert path.stat().st_size <= len(found) + 6
+    assert found == list(range(30))
+
+    whole = counted.remote(str(tmp_path / "b"), 30)
+    until(lambda: (tmp_path / "b").exists() and (tmp_path / "b").stat().st_size == 5)
+    assert ray.get(whole.completed(), timeout=DEADLINE_S) is None  # Its end is awaited.
+    assert len(list(whole)) == 30
+    counted.remote(str(tmp_path / "c"), 30)  # Nobody can take them.
+    until(lambda: (tmp_path / "c").exists() and (tmp_path / "c").stat().st_size == 30)
+    unbounded = counted.options(_generator_backpressure_num_objects=-1)
+    rest = unbounded.remote(str(tmp_path / "d"), 30)
+    until(lambda: (tmp_path / "d").exists() and (tmp_path / "d").stat().st_size == 30)
+
+    @ray.remote
+    def takes(generator: Any) -> int:
+        return sum(ray.get(ref) for ref in generator)
+
+    assert ray.get(takes.remote(counted.remote(str(tmp_path / "e"), 30))) == sum(range(30))
+    assert len(list(rest)) == 30
+    with pytest.raises(ValueError, match="backpressure"):
+        counted.options(_generator_backpressure_num_objects=0)
+
+
+def test_a_process_ends_after_max_calls() -> None:
+    @ray.remote(max_calls=2)
+    def pid() -> Any:
+        return os.getpid(), ray.put("x")
+
+    found = [ray.get(pid.remote()) for _ in range(6)]
+    pids = [number for number, _ in found]
+    assert len(set(pids)) >= 3 and max(pids.count(each) for each in pids) <= 2
+    assert ray.get([ref for _, ref in found]) == ["x"] * 6
+    many = ray.get([pid.remote() for _ in range(20)])
+    assert max([number for number, _ in many].count(number) for number, _ in many) <= 2
+    with pytest.raises(ValueError, match="max_calls"):
+        pid.options(max_calls=-1)
+
+
+def test_the_context_says_what_runs() -> None:
+    @ray.remote(name="shown")
+    def names() -> Any:
+        context = ray.get_runtime_context()
+        return context.get_task_name(), context.get_task_function_name(), context.get()
+
+    @ray.remote(max_restarts=1)
+    class Itself:
+        def value(self) -> int:
+            return 7
+
+        def names(self) -> Any:
+            context = ray.get_runtime_context()
+            return context.get_task_name(), context.was_current_actor_reconstructed
+
+        def me(self) -> Any:
+            return ray.get_runtime_context().current_actor
+
+        def die(self) -> None:
+            os._exit(1)
+
+    name, function, found = ray.get(names.remote())
+    assert name == "shown" and function.endswith("names")
+    assert set(found) == {"job_id", "node_id", "namespace", "task_id"}
+    actor = Itself.remote()
+    assert ray.get(actor.names.remote()) == ("Itself.names", False)
+    me = ray.get(actor.me.remote())
+    assert me == actor and ray.get(me.value.remote()) == 7
+    with pytest.raises(exceptions.RayActorError):
+        ray.get(actor.die.remote())
+    assert ray.get(actor.names.remote()) == ("Itself.names", True)
+    context = ray.get_runtime_context()
+    assert context.get_task_name() is None and context.get_placement_group_id() is None
+    with pytest.raises(RuntimeError, match="in an actor"):
+        _ = context.current_actor

@@ -42,13 +42,14 @@ UNDOCUMENTED = (
     r"AgentManager|raylet", r"__ray_\w+__", r"\._metadata|\._function\b|\._ray_\w+",
     r"PlacementGroup\w*|NodeAffinity\w*|scheduling_strategy", r"concurrency_group\w*",
     r"local_mode", r"redis", r"list_(actors|tasks|nodes)\b", r"_internal_kv\w*",
-    r"_num_returns|_generator_backpressure\w*",
+    r"_num_returns",
     r"is_direct_call|object_ref\.hex",
     r"ActorGroup", r"\._remote\b", r"as_instanceof_cause", r"_ActorClassMethod\w+",
     r"get_or_create_event_loop|is_async_func", r"\bRAY_\w+|HEAD_NODE\w+", r"call_ray_\w+",
     r"_on_completed", r"ray\.runtime_context\b",
-    r"import ray\b|from ray\b", r"ray\.init\(num_cpus=0\)", r"DeferSigint|sys\.path_hooks",
-    r"check_call_\w+", r"setproctitle", r"ray\.nodes\(\)\[0\]\[\"(?!Alive|NodeID)",
+    r"import ray\b|from ray\b", r"DeferSigint|sys\.path_hooks",
+    r"check_call_\w+", r"setproctitle", r"\bmock\b", r"cluster_not_supported",
+    r"ray\.nodes\(\)\[0\]\[\"(?!Alive|NodeID)",
 )  # fmt: skip
 PROVIDED = {
     "ray_start_regular", "ray_start_regular_shared", "ray_start_2_cpus", "ray_start_10_cpus",
@@ -210,7 +211,7 @@ def _imports(node: Union[ast.Import, ast.ImportFrom]) -> list[ast.stmt]:
     return []
 
 
-_LACKING = ("ray", "psutil", "setproctitle")  # Imports that are changed, or not needed.
+_LACKING = ("ray", "psutil", "setproctitle", "mock")  # Imports that are changed, or not needed.
 _SHIMS = (
     "SignalActor", "Semaphore", "wait_for_condition", "wait_for_pid_to_exit",
     "client_test_enabled", "create_remote_signal_actor", "RayTestTimeoutException", "dicts_equal",

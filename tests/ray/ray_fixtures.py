@@ -119,7 +119,7 @@ def _close() -> None:
 def _cluster(request: Any, cpus: int) -> Iterator[dict[str, Any]]:
     global _open
     wanted = dict(getattr(request, "param", None) or {})
-    cpus = max(1, int(wanted.get("num_cpus", cpus) or 1))
+    cpus = int(wanted.get("num_cpus", cpus))
     if wanted or _open != cpus or _failed:
         _close()
         _failed.clear()

@@ -1,9 +1,8 @@
 """Tasks and actors under Ray's names, reached as `rt.remote`, `rt.get` and so on.
 
-docs/adr/0041-tasks-run-on-leased-executors.md has the design. The driver's side is `_hub.py`,
-with `_schedule.py`,
-`_actors.py` and `_serve.py`; the processes' side `_process.py` and `_borrower.py`;
-`_session.py` gets executors.
+docs/adr/0041-tasks-run-on-leased-executors.md has the design. The driver's side is `_hub.py`, with
+`_schedule.py`, `_actors.py` and `_serve.py`. The side of the processes is `_process.py` and
+`_borrower.py`. `_session.py` requests executors.
 """
 
 from __future__ import annotations
@@ -63,10 +62,9 @@ _current.opener = _open
 def get(refs: Union[ObjectRef, list[ObjectRef]], *, timeout: Timeout = None) -> Any:
     """The value of a reference, or the values of a list of them, in its order.
 
-    Waits for them; for at most `timeout` seconds, then raises GetTimeoutError. Raises the error
-    of the first
-    task that failed as soon as it is known (rt.exceptions.TaskError, which is also of the
-    user's class).
+    Waits for them, for at most `timeout` seconds, and then raises GetTimeoutError. Raises the error
+    of the first task that failed as soon as it is known: an rt.exceptions.TaskError, which is also
+    of the user's class.
     """
     if timeout is not None and timeout < 0:
         raise ValueError("timeout must be 0 or more seconds, or None")
@@ -129,7 +127,7 @@ def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:
     """Cancels the task of a reference: one that waits does not start; one that runs gets
     KeyboardInterrupt, or is killed with `force`. `recursive`: the tasks that it submitted, too."""
     if isinstance(ref, ObjectRefGenerator):
-        ref = ref.completed()
+        ref = ref._stream
     if not isinstance(ref, ObjectRef):
         raise TypeError(f"cancel() takes an ObjectRef, not {type(ref).__name__}")
     ref._client.cancel(ref._id, force, recursive)

@@ -7,13 +7,14 @@ import os
 import signal
 import threading
 import time
+import types
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from rt.core import _context
 from rt.core._channel import Message
 from rt.core._records import STREAM, has_coroutines
 from rt.core._task_errors import pack_error
-from rt.core._values import Packed, pack
+from rt.core._values import Result, pack
 
 if TYPE_CHECKING:  # Imported by actors with coroutines alone: it is large.
     import asyncio
@@ -43,9 +44,9 @@ class ActorProcess:
     def run(self) -> NoReturn:
         """Makes the object, and runs the calls until the driver is gone."""
         _, _, digest, packed, values, options = self._message
-        _context.begin_actor(options.get("name"))
-        _context.enter(0, self._id)
         self._name = self._borrower.functions[digest][0]
+        _context.begin_actor(options.get("name"), int(options.get("restarts") or 0))
+        _context.enter(0, self._id, f"{self._name}.__init__", f"{self._name}.__init__")
         self._process.hold(values)  # Its arguments may be kept in the object.
         concurrency = options.get("max_concurrency")
         try:
@@ -106,15 +107,16 @@ class ActorProcess:
         self._borrower.flush_now()
 
     def _call(self, message: Message) -> None:
-        _, number, method, packed, values, num_returns, retry_on = message
-        _context.enter(number, self._id)
+        _, number, method, packed, values, num_returns, retry_on, *ahead = message
+        name = f"{self._name}.{method}"
+        _context.enter(number, self._id, name, name)
         began = time.perf_counter()
         held = self._process.hold(values)
         try:
             bound = self._method(method)
             args, kwargs = self._process.arguments(packed, values)
             result = bound(*args, **kwargs)
-            results = self._process.results(number, result, num_returns)
+            results = self._process.results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
         except BaseException as error:
@@ -133,6 +135,9 @@ class ActorProcess:
             return lambda: True
         if name == "__ray_call__":
             return lambda function, *args, **kwargs: function(self._object, *args, **kwargs)
+        found = inspect.getattr_static(type(self._object), name, None)
+        if inspect.isfunction(found):  # Also where an attribute of the object has its name.
+            return types.MethodType(found, self._object)
         return getattr(self._object, name)
 
     def _exit(self) -> NoReturn:
@@ -163,6 +168,8 @@ class ActorProcess:
         import asyncio
 
         limit = asyncio.Semaphore(concurrency)
+        self._taken = asyncio.Event()  # An item of some generator was.
+        self._borrower.on_taken = lambda: loop.call_soon_threadsafe(self._taken.set)
         pump, work = self._borrower.pump, self._borrower.work
 
         def arrived() -> None:
@@ -183,16 +190,17 @@ class ActorProcess:
     async def _call_async(self, message: Message, limit: asyncio.Semaphore) -> None:
         from asyncio import CancelledError
 
-        _, number, method, packed, values, num_returns, retry_on = message
+        _, number, method, packed, values, num_returns, retry_on, *ahead = message
+        name = f"{self._name}.{method}"
         began = time.perf_counter()
         held = self._process.hold(values)
         try:
             async with limit:
-                _context.enter(number, self._id)
+                _context.enter(number, self._id, name, name)
                 bound = self._method(method)
                 args, kwargs = self._process.arguments(packed, values)
                 result = bound(*args, **kwargs)
-                results = await self._results(number, result, num_returns)
+                results = await self._results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
         except CancelledError:
@@ -209,16 +217,22 @@ class ActorProcess:
             self._borrower.let_go(held)
 
     async def _results(
-        self, number: int, result: Any, num_returns: int
-    ) -> list[tuple[Packed, tuple[int, ...]]]:
+        self, number: int, result: Any, num_returns: int, ahead_max: int = -1
+    ) -> list[Result]:
         if num_returns == STREAM and hasattr(result, "__aiter__"):
+            count = 0
             async for item in result:
                 packed, refs = pack(item)
                 self._borrower.post(("y", number, packed, refs), at_once=True)
+                count += 1
+                while not self._borrower.may_yield(number, count, ahead_max):
+                    self._taken.clear()
+                    await self._taken.wait()
+            self._borrower.taken.pop(number, None)
             return []
         if inspect.isawaitable(result):
             result = await result
-        return self._process.results(number, result, num_returns)
+        return self._process.results(number, result, num_returns, ahead_max)
 
 
 def exit_actor() -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from rt.core._channel import Channel
 from rt.core._places import Conn, Pool, Slot
-from rt.core._records import Entry, Function, Options, Task
+from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, unpack
 from rt.exceptions import (
     ActorDiedError,
@@ -30,8 +30,8 @@ class Actor:
     """An actor: what it was made with, and the calls that wait for it."""
 
     __slots__ = (
-        "aside", "call", "calls", "conn", "died", "function", "id", "is_ending", "options", "pool",
-        "restarts", "state",
+        "aside", "call", "calls", "conn", "died", "function", "held", "id", "is_ending", "options",
+        "pool", "restarts", "state",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +45,8 @@ class Actor:
         self.state = PENDING
         self.calls: deque[Task] = deque()  # Not sent yet.
         self.aside: dict[int, Task] = {}  # Overtaken: their arguments are missing.
+        # By caller: a call whose arguments are missing, and those that the caller made after it.
+        self.held: dict[Any, deque[Task]] = {}
         self.conn: Optional[Conn] = None
         self.restarts = 0
         self.is_ending = False  # It ends once its calls have.
@@ -54,6 +56,11 @@ class Actor:
     def is_detached(self) -> bool:
         """It outlives the session; the head restarts it."""
         return self.options.get("lifetime") == "detached"
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that were not sent."""
+        return len(self.calls) + len(self.aside) + sum(map(len, self.held.values()))
 
     @property
     def max_restarts(self) -> int:
@@ -218,6 +225,7 @@ class Actors:
         hub.schedule.send_function(conn, task)
         hub.schedule.lend(conn, task, values)
         options = {key: actor.options.get(key) for key in ("max_concurrency", "name")}
+        options["restarts"] = actor.restarts
         conn.post(("A", actor.id, actor.function.digest, actor.call[0], values, options))
 
     def made(self, conn: Conn, error: Optional[Packed]) -> None:
@@ -248,7 +256,7 @@ class Actors:
             raise ValueError("the actor is not known in this session")
         most = int(actor.options.get("max_pending_calls") or -1)
         sent = len(actor.conn.inflight) if actor.conn is not None else 0
-        if most > 0 and len(actor.calls) + len(actor.aside) + sent >= most:
+        if most > 0 and actor.waiting + sent >= most:
             raise PendingCallsLimitExceeded(f"{most} calls of {actor.name} wait already")
         task = Task(number, actor.function, options, *call, returns)
         task.actor, task.method = actor, method
@@ -266,20 +274,24 @@ class Actors:
             self.send_calls(actor)
 
     def send_calls(self, actor: Actor) -> None:
-        """Sends calls in their order, up to the first whose arguments are missing. An actor that
-        runs several at a time has no order: those whose arguments are missing are overtaken."""
+        """Sends the calls of each caller in their order, up to its first whose arguments are
+        missing. An actor that runs several at a time has no order: those whose arguments are
+        missing are overtaken."""
         conn = actor.conn
         if actor.state != ALIVE or conn is None:
             return
         hub, calls = self.hub, actor.calls
         while calls and len(conn.inflight) < _AHEAD:
             task = calls[0]
-            is_aside = task.missing and not task.cancelled
-            if is_aside and actor.options.get("is_ordered", True):
-                return
             calls.popleft()
-            if is_aside:
-                actor.aside[task.id] = task
+            if task.caller in actor.held:
+                actor.held[task.caller].append(task)
+                continue
+            if task.missing and not task.cancelled:
+                if actor.options.get("is_ordered", True):
+                    actor.held[task.caller] = deque([task])
+                else:
+                    actor.aside[task.id] = task
                 continue
             if task.id not in hub.tasks:  # It was cancelled.
                 self.hub.release(actor.id)
@@ -300,14 +312,22 @@ class Actors:
             hub.schedule.lend(conn, task, values)
             conn.inflight[task.id] = task
             task.conn = conn
+            options = task.options
+            is_bounded = options.num_returns == STREAM and not actor.is_detached
+            ahead = (options.ahead_max if task.taken >= 0 else -1,) if is_bounded else ()
             conn.post_task(("c", task.id, task.method, task.packed, values,
-                            task.options.num_returns, task.options.retry_on))  # fmt: skip
+                            options.num_returns, options.retry_on, *ahead))  # fmt: skip
 
     def arguments_came(self, task: Task) -> None:
-        """Nothing that the call needs is missing any more."""
-        if task.actor.aside.pop(task.id, None) is not None:
-            task.actor.calls.append(task)
-        self.send_calls(task.actor)
+        """Nothing that the call needs is missing any more, or it was cancelled."""
+        actor: Actor = task.actor
+        if actor.aside.pop(task.id, None) is not None:
+            actor.calls.append(task)
+        held = actor.held.get(task.caller)
+        if held and held[0] is task:
+            del actor.held[task.caller]
+            actor.calls.extendleft(reversed(held))
+        self.send_calls(actor)
 
     def call_ended(self, actor: Actor) -> None:
         """A call has ended."""
@@ -338,7 +358,7 @@ class Actors:
 
     def _end_if_done(self, actor: Actor) -> None:
         entry = self.hub.entries.get(actor.id)
-        busy = actor.calls or actor.aside or (actor.conn is not None and actor.conn.inflight)
+        busy = actor.waiting or (actor.conn is not None and actor.conn.inflight)
         if entry is None or busy or entry.count > 0 or actor.state == STARTING:
             return
         self._end_conn(actor)
@@ -431,8 +451,9 @@ class Actors:
             return
         actor.state, actor.died = DEAD, error
         self._unplaced.pop(actor.id, None)
-        calls = [*actor.calls, *actor.aside.values()]
-        actor.calls, actor.aside = deque(), {}
+        held = [task for each in actor.held.values() for task in each]
+        calls = [*held, *actor.calls, *actor.aside.values()]
+        actor.calls, actor.aside, actor.held = deque(), {}, {}
         for task in calls:
             self._fail(task, error)
         call, actor.call = actor.call, (None, (), ())
@@ -452,6 +473,10 @@ class Actors:
         actor = self.by_id.get(self._names.get((namespace or "", name), -1))
         if actor is None or actor.state == DEAD:
             raise ValueError(f"no actor has the name {name!r}")
+        return self.describe(actor)
+
+    def describe(self, actor: Actor) -> dict[str, Any]:
+        """What a handle of the actor is made of."""
         return {
             "id": actor.id,
             "class": actor.function.name,

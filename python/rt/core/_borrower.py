@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 from rt.core._channel import Channel, Message
 from rt.core._client import Client, _nothing
-from rt.core._records import STREAM, Entry, Function, Options
+from rt.core._records import Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall
 from rt.exceptions import GetTimeoutError
@@ -23,9 +23,8 @@ _BATCH_MAX = 64
 class Borrower(Client):
     """The client of a process that runs tasks or an actor. It is the port of its connection.
 
-    references: `count` of an entry counts the handles of this process, and `_receipts` how
-    often the driver has
-    lent it. When no handle is left, the driver is told that number.
+    References: `count` of an entry counts the handles of this process, and `_receipts` how often
+    the driver has lent it. When no handle is left, the driver is told that number.
     """
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -39,6 +38,8 @@ class Borrower(Client):
         self._known_functions: set[bytes] = set()
         self._answers: dict[int, tuple[bool, Any]] = {}
         self._flushed_at = 0.0
+        self.taken: dict[int, int] = {}  # Items of generators that run here; -1: any number.
+        self.on_taken: Callable[[], None] = _nothing
         self.work: deque[Message] = deque()  # Tasks and calls, in order.
         self.greeting: Optional[Message] = None
         self.functions: dict[bytes, tuple[str, bytes]] = {}
@@ -167,6 +168,15 @@ class Borrower(Client):
         for each in refs:
             self.receive(each)
 
+    def _allow(self, number: int, taken: int) -> None:
+        self.taken[number] = taken
+        self.on_taken()
+
+    def may_yield(self, number: int, yielded: int, ahead_max: int) -> bool:
+        """Whether the generator may yield one more."""
+        taken = self.taken.get(number, 0)
+        return ahead_max < 0 or taken < 0 or yielded - taken < ahead_max
+
     def _give_back(self) -> None:
         numbers = []
         while True:
@@ -213,7 +223,7 @@ class Borrower(Client):
         """As in the driver; the driver is asked which are ready."""
         with self.lock:
             unknown = [each._id for each in refs if each._id not in self._known_ready]
-            request = self._number()
+            request = self.number()
             if unknown:
                 self.post(("w", request, unknown), at_once=True)
         if unknown:
@@ -236,14 +246,13 @@ class Borrower(Client):
     def submit(self, function: Function, call: PackedCall, options: Options) -> list[int]:
         """Submits a task, through the driver."""
         with self.lock:
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            returns = self._own(count)
-            number = returns[0] if returns else self._number()
+            number, returns = self.number_call(options)
             self.send_function(function)
             self.post(("s", number, function.digest, call, options, returns))
             return returns
 
-    def _number(self) -> int:
+    def number(self) -> int:
+        """A new number. With the lock."""
         self._next += 1
         return self._next
 
@@ -271,9 +280,7 @@ class Borrower(Client):
     def call_actor(self, actor: int, method: str, call: PackedCall, options: Options) -> list[int]:
         """Calls a method, through the driver."""
         with self.lock:
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            returns = self._own(count)
-            number = returns[0] if returns else self._number()
+            number, returns = self.number_call(options)
             self.post(("C", number, actor, method, call, options, returns))
             return returns
 
@@ -287,7 +294,7 @@ class Borrower(Client):
 
     def _request(self, what: str, args: tuple[Any, ...], end: Optional[float] = None) -> Any:
         with self.lock:
-            request = self._number()
+            request = self.number()
             self.post(("N", request, what, args), at_once=True)
         if not self.pump.run_until(lambda: request in self._answers, end):
             raise GetTimeoutError("the driver did not answer in time")
@@ -305,8 +312,19 @@ class Borrower(Client):
         return found
 
     def ask(self, what: str) -> Any:
-        """Of the cluster."""
+        """Asks the cluster, through the driver, for its nodes or its resources."""
         return self._request(what, ())
+
+    def find_self(self) -> dict[str, Any]:
+        """What a handle of the actor that runs here is made of."""
+        found: dict[str, Any] = self._request("self", ())
+        with self.lock:
+            self.receive(found["id"])
+        return found
+
+    def await_end(self, stream: int) -> None:
+        """The end of the generator is awaited, which the driver tells it."""
+        self.post(("k", stream), at_once=True)
 
     def next_of(
         self, stream: ObjectRef, index: int, timeout_s: Optional[float]
@@ -328,6 +346,6 @@ class Borrower(Client):
 
 _TAKEN: dict[str, Callable[..., None]] = {
     "v": Borrower._value, "r": Borrower._readied, "f": Borrower._function,
-    "g": Borrower._give_back, "x": Borrower._cancel, "n": Borrower._answer,
+    "k": Borrower._allow, "g": Borrower._give_back, "x": Borrower._cancel, "n": Borrower._answer,
     "hello": Borrower._greeted,
 }  # fmt: skip

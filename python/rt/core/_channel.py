@@ -1,9 +1,9 @@
 """Frames of messages over a stream socket, with descriptors of shared values.
 
 A frame is a header (the length of its body, the number of its descriptors) and a pickled list of
-messages. Messages are collected until `flush`, so that many small ones cost one system call.
-The socket is
-non-blocking. The owner locks; nothing is read before the other side has shown the secret.
+messages. Messages are collected until `flush`, so that many small ones cost one system call. The
+socket is non-blocking. The owner holds the lock, and reads nothing before the other side has shown
+the secret.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from rt.core._pump import Pump
-from rt.core._records import Entry, Function, Options
+from rt.core._records import STREAM, Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall, unpack
 from rt.exceptions import GetTimeoutError, ObjectLostError, TaskError
@@ -104,6 +104,10 @@ class Client:
         """What a generator yielded at `index`, once it has; None after its end."""
         raise NotImplementedError
 
+    def await_end(self, stream: int) -> None:
+        """The end of a generator is awaited: it must not wait until its items are taken."""
+        raise NotImplementedError
+
     def _let_go(self, number: int, handles: int) -> None:
         """Handles of this process are gone. With the lock."""
         raise NotImplementedError
@@ -113,7 +117,21 @@ class Client:
         it waits no more. With the lock."""
         return _nothing
 
+    def number(self) -> int:
+        """A new number. With the lock."""
+        raise NotImplementedError
+
+    def _own(self, count: int) -> list[int]:
+        """New numbers of values, each with one handle counted once they exist. With the lock."""
+        raise NotImplementedError
+
     # What they have in common.
+
+    def number_call(self, options: Options) -> tuple[int, list[int]]:
+        """(the number of a call, the numbers of what it returns: the first of them is the call's
+        own). With the lock."""
+        returns = self._own(1 if options.num_returns == STREAM else options.num_returns)
+        return (returns[0] if returns else self.number()), returns
 
     def drain(self) -> None:
         """Counts the handles that are gone. With the lock."""

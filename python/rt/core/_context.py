@@ -7,13 +7,17 @@ import os
 import socket
 from typing import Any, Optional
 
-from rt.core._current import find_client
+from rt.core._current import find_client, get_client
 
 _node: dict[str, Any] = {}
 _session = ""
 _namespace = ""
 _task: contextvars.ContextVar[int] = contextvars.ContextVar("rt_task", default=0)
+_name: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
+    "rt_task_name", default=("", "")
+)
 _actor: Optional[int] = None
+_restarts = 0
 
 
 def begin(session: str, namespace: str, node: dict[str, Any]) -> None:
@@ -23,10 +27,11 @@ def begin(session: str, namespace: str, node: dict[str, Any]) -> None:
     _node.update(node)
 
 
-def enter(task: int, actor: Optional[int]) -> None:
-    """A task, or a call of an actor, begins."""
+def enter(task: int, actor: Optional[int], name: str = "", function: str = "") -> None:
+    """A task, or a call of an actor, begins. `name`: for people; `function`: what is called."""
     global _actor
     _task.set(task)
+    _name.set((name, function))
     _actor = actor
 
 
@@ -47,6 +52,14 @@ class RuntimeContext:
         number = _task.get()
         return f"{number:048x}" if number else None
 
+    def get_task_name(self) -> Optional[str]:
+        """The name of the task; None in the driver."""
+        return _name.get()[0] or None
+
+    def get_task_function_name(self) -> Optional[str]:
+        """The function of the task, whatever its name is; None in the driver."""
+        return _name.get()[1] or None
+
     def get_actor_id(self) -> Optional[str]:
         """The actor; None outside of one."""
         return f"{_actor:032x}" if _actor is not None else None
@@ -54,6 +67,47 @@ class RuntimeContext:
     def get_actor_name(self) -> Optional[str]:
         """The name that the actor was given."""
         return _names.get("name")
+
+    @property
+    def was_current_actor_reconstructed(self) -> bool:
+        """Whether the actor has been restarted. Raises RuntimeError outside of an actor."""
+        self._check_actor("was_current_actor_reconstructed")
+        return _restarts > 0
+
+    @property
+    def current_actor(self) -> Any:
+        """A handle of the actor that runs this. Raises RuntimeError outside of an actor."""
+        from rt.core._remote import ActorHandle
+
+        self._check_actor("current_actor")
+        client = get_client()
+        if not hasattr(client, "find_self"):
+            raise RuntimeError("a detached actor has no handle of itself: use rt.get_actor(name)")
+        found = client.find_self()
+        return ActorHandle(found["id"], client, found["class"], found["methods"])
+
+    def _check_actor(self, what: str) -> None:
+        if _actor is None:
+            raise RuntimeError(f"{what} is for code in an actor")
+
+    def get_placement_group_id(self) -> None:
+        """None: rt has no placement groups."""
+
+    @property
+    def should_capture_child_tasks_in_placement_group(self) -> bool:
+        """False: rt has no placement groups."""
+        return False
+
+    def get_node_labels(self) -> dict[str, str]:
+        """The labels of the node, where they are known."""
+        return {str(key): str(value) for key, value in (_node.get("labels") or {}).items()}
+
+    def get(self) -> dict[str, Any]:
+        """The numbers by their names, as older scripts want them."""
+        found = {"job_id": self.get_job_id(), "node_id": self.get_node_id(),
+                 "namespace": self.namespace}  # fmt: skip
+        more = {"task_id": self.get_task_id(), "actor_id": self.get_actor_id()}
+        return {**found, **{key: value for key, value in more.items() if value is not None}}
 
     def get_worker_id(self) -> str:
         """The process."""
@@ -75,8 +129,17 @@ class RuntimeContext:
         return {"GPU": gpu_ids()}
 
     def get_runtime_env_string(self) -> str:
-        """An empty environment, as JSON."""
-        return "{}"
+        """The runtime_env of the script, as JSON."""
+        import json
+
+        return json.dumps(dict(self.runtime_env))
+
+    @property
+    def runtime_env(self) -> dict[str, Any]:
+        """The runtime_env of the script: what rt.init got of it."""
+        from rt import _runtime
+
+        return {"env_vars": dict(_runtime.env_vars)} if _runtime.env_vars else {}
 
     @property
     def namespace(self) -> str:
@@ -113,8 +176,10 @@ class RuntimeContext:
 _names: dict[str, str] = {}
 
 
-def begin_actor(name: Optional[str]) -> None:
-    """This process is an actor."""
+def begin_actor(name: Optional[str], restarts: int = 0) -> None:
+    """This process is an actor, which was restarted that often."""
+    global _restarts
+    _restarts = restarts
     if name:
         _names["name"] = name
 

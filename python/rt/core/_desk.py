@@ -66,6 +66,8 @@ class Desk:
         self.functions = {actor["digest"]: (actor["class"], actor["blob"])}
         self.on_cancel: Callable[[int], None] = lambda number: None
         self.on_work: Callable[[], None] = lambda: None
+        self.on_taken: Callable[[], None] = lambda: None
+        self.taken: dict[int, int] = {}  # Sessions take items without a bound.
         self._actor = actor
         self._control = control
         self._callers: set[_Caller] = set()
@@ -159,6 +161,10 @@ class Desk:
         """Sends everything."""
         with self.lock:
             self.pump.flush()
+
+    def may_yield(self, number: int, yielded: int, ahead_max: int) -> bool:
+        """Always: sessions take items without a bound."""
+        return True
 
     def receive(self, number: int) -> None:
         """Sessions pass no references."""

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from rt import _driver
 from rt._errors import RtError
@@ -37,11 +37,11 @@ class Detached:
         self._secret = secret
         self._hub = hub
 
-    def create(self, actor: Any, spec: dict[str, Any]) -> None:
-        """Asks the head for the actor, in a thread; `spec`: that of an executor."""
+    def create(self, actor: Any, spec: Callable[[], dict[str, Any]]) -> None:
+        """Asks the head for the actor, in a thread; `spec` makes that of an executor."""
         threading.Thread(target=self._create, args=(actor, spec), daemon=True).start()
 
-    def _create(self, actor: Any, spec: dict[str, Any]) -> None:
+    def _create(self, actor: Any, spec: Callable[[], dict[str, Any]]) -> None:
         directory = tempfile.mkdtemp(prefix="rt-actor-")
         options = actor.options
         try:
@@ -67,7 +67,7 @@ class Detached:
                 "executor_request", session=self._session, count=1,
                 key=f"{self._session}-actor-{actor.id}",
                 spec={
-                    **spec,
+                    **spec(),
                     "name": options["name"],
                     "detached": True,
                     "actor": {"name": options["name"], "class": actor.function.name},

@@ -1,5 +1,4 @@
-"""How a driver reaches an executor on its machine: a Unix socket in the directory of its
-attempt."""
+"""How a driver reaches an executor on its machine: a socket in the directory of its attempt."""
 
 from __future__ import annotations
 
@@ -32,11 +31,21 @@ def dial(directory: str) -> socket.socket:
         os.close(fd)
 
 
-def dial_path(path: str) -> socket.socket:
+def dial_at_once(directory: str) -> socket.socket:
+    """The same without waiting. Raises BlockingIOError when the executor has so many connections
+    to accept that it would wait, and OSError."""
+    fd, path = _short(directory)
+    try:
+        return dial_path(path, 0.0)
+    finally:
+        os.close(fd)
+
+
+def dial_path(path: str, timeout_s: float = _TIMEOUT_S) -> socket.socket:
     """A connection to a Unix socket with a short path. Raises OSError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.settimeout(_TIMEOUT_S)
+        sock.settimeout(timeout_s)
         sock.connect(path)
         return sock
     except BaseException:
@@ -57,7 +66,7 @@ def listen(directory: str) -> socket.socket:
 
 
 def boot_id() -> str:
-    """Of this machine since it was started; empty if it does not say."""
+    """The boot of this machine, as the kernel numbers it; empty if it does not say."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import weakref
 from typing import Any, Callable, Optional
@@ -35,6 +36,10 @@ class Hub(Client):
         self.functions: dict[bytes, Function] = {}
         self.tasks: dict[int, Task] = {}  # That have not ended.
         self.store_of = Store()
+        self._spilling = threading.Lock()  # Taken before the lock of the pump.
+        self._spiller_runs = False
+        self._spill_failed = False
+        self._is_putting = False  # The driver's own value: `store` spills itself.
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
         self.print_out: Callable[[str, str], None] = _print
@@ -66,6 +71,11 @@ class Hub(Client):
         self._next += 1
         return self._next
 
+    def _own(self, count: int) -> list[int]:
+        first = self._next + 1
+        self._next += count
+        return list(range(first, first + count))
+
     def conn_number(self) -> int:
         """The first number of what a process creates."""
         self._next_conn += 1
@@ -94,6 +104,8 @@ class Hub(Client):
             self.actors.out_of_scope(number)
             return
         if not entry.is_ready and entry.task is not None:
+            if entry.items is not None:
+                self.allow_items(entry.task, all_of_them=True)
             return  # The task runs all the same; its value is dropped when it comes.
         self._drop(number, entry)
 
@@ -127,9 +139,11 @@ class Hub(Client):
             return
         if isinstance(packed, Shared):
             try:
-                packed = self.store_of.add(number, packed, self.entries)
+                self.store_of.add(number, packed)
             except RayError as error:
                 packed, is_error = pack(error)[0], True
+            if self.store_of.is_over and not self._is_putting:
+                self._spill_later()
         entry.packed, entry.refs = packed, refs
         entry.is_error, entry.is_ready = is_error, True
         entry.task = None
@@ -138,12 +152,56 @@ class Hub(Client):
         if entry.count <= 0:
             self._drop(number, entry)
 
+    def _spill_later(self) -> None:
+        if not self._spiller_runs:
+            self._spiller_runs = True
+            threading.Thread(target=self._spill_all, name="rt-spills", daemon=True).start()
+
+    def _spill_all(self) -> None:
+        while True:
+            self._spill_over()
+            with self.lock:
+                if not self.store_of.is_over or self._spill_failed:
+                    self._spiller_runs = False
+                    return
+
+    def _spill_over(self) -> None:
+        """Writes the oldest values to the disk until the others fit into the memory. Without the
+        lock: while it writes, values come and go."""
+        store = self.store_of
+        with self._spilling:
+            self._spill_failed = False
+            while True:
+                with self.lock:
+                    number = store.oldest()
+                    entry = self.entries.get(number) if number is not None else None
+                    if number is None or entry is None:
+                        return
+                    packed = entry.packed
+                assert isinstance(packed, Shared)
+                try:
+                    spilled = store.spill(packed)
+                except OSError:  # The disk has filled up: the value stays where it is.
+                    self._spill_failed = True
+                    return
+                with self.lock:
+                    if entry.packed is packed:
+                        entry.packed = spilled
+                        store.remove(number)
+
     # What the driver's own code asks for.
 
     def store(self, packed: Packed, refs: tuple[int, ...]) -> int:
         """Keeps a value."""
         with self.lock:
-            return self.put_value(self.number(), packed, refs)
+            self._is_putting = True
+            try:
+                number = self.put_value(self.number(), packed, refs)
+            finally:
+                self._is_putting = False
+        if self.store_of.is_over:
+            self._spill_over()
+        return number
 
     def put_value(self, number: int, packed: Packed, refs: tuple[int, ...]) -> int:
         """Keeps a value under this number. With the lock."""
@@ -163,13 +221,7 @@ class Hub(Client):
         with self.lock:
             if self.dropped:
                 self.drain()
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            number = self.number()
-            returns = [number]
-            for _ in range(count - 1):
-                returns.append(self.number())
-            if not count:
-                returns = []
+            number, returns = self.number_call(options)
             self.add_task(Task(number, function, options, *call, returns))
             return returns
 
@@ -262,18 +314,31 @@ class Hub(Client):
 
     def note_yield(self, stream: Entry) -> None:
         """Whoever waits for the next item looks again."""
-        if stream.waiters:
-            waiters, stream.waiters = stream.waiters, None
-            for waiter in waiters:
-                waiter(-1, stream)
+        takers, stream.takers = stream.takers, []
+        for taker in takers:
+            taker()
+
+    def allow_items(self, task: Optional[Task], all_of_them: bool = False) -> None:
+        """The generator may yield as many more items as were taken; or all, when its end is awaited
+        or nobody can take them."""
+        if task is None or task.options.ahead_max < 0:
+            return
+        task.taken = -1 if all_of_them or task.taken < 0 else task.taken + 1
+        if task.conn is None:
+            return
+        step = max(1, task.options.ahead_max // 8)  # Not a message for each.
+        if task.taken < 0 or task.taken % step == 0:
+            task.conn.post(("k", task.id, task.taken))
 
     def close_stream(self, task: Task, packed: Optional[Packed], refs: tuple[int, ...]) -> None:
         """The generator has ended; with an error, that is its last item."""
         number = task.returns[0]
         if packed is not None:
             self.add_item(task, packed, refs, True)
-        if number in self.entries:
+        stream = self.entries.get(number)
+        if stream is not None:
             self.set_value(number, pack(None)[0], ())
+            self.note_yield(stream)
 
     def next_of(
         self, stream: ObjectRef, index: int, timeout_s: Optional[float]
@@ -288,13 +353,22 @@ class Hub(Client):
         with self.lock:
             if len(items) <= index:
                 return None
-            return ObjectRef(self.take_item(items, index), self)
+            return ObjectRef(self.take_item(entry, index), self)
 
-    def take_item(self, items: list[int], index: int) -> int:
+    def await_end(self, stream: int) -> None:
+        """The end of the generator is awaited: it yields without a bound from here on."""
+        with self.lock:
+            entry = self.entries.get(stream)
+            if entry is not None:
+                self.allow_items(entry.task, all_of_them=True)
+
+    def take_item(self, stream: Entry, index: int) -> int:
         """The item with the stream's own handle of it: the stream keeps it no more."""
-        number, items[index] = items[index], 0
+        assert stream.items is not None
+        number, stream.items[index] = stream.items[index], 0
         if not number:
             raise ValueError("what a generator has yielded is taken once")
+        self.allow_items(stream.task)
         return number
 
     # The rest of what the driver asks for.
@@ -313,11 +387,7 @@ class Hub(Client):
         with self.lock:
             if self.dropped:
                 self.drain()
-            count = 1 if options.num_returns == STREAM else options.num_returns
-            number = self.number()
-            returns = [number] if count else []
-            for _ in range(count - 1):
-                returns.append(self.number())
+            number, returns = self.number_call(options)
             self.add_task(self.actors.call(number, actor, method, call, options, returns))
             return returns
 
@@ -332,6 +402,10 @@ class Hub(Client):
         with self.lock:
             entry = self.entries.get(number)
             if entry is not None and entry.task is not None:
+                if force and entry.task.actor is not None:
+                    raise ValueError(
+                        "cancel(): force=True is not supported for calls of actors: kill() ends one"
+                    )
                 self.cancel_task(entry.task, force, recursive)
                 self.pump.flush()
 
@@ -346,7 +420,7 @@ class Hub(Client):
         if task.conn is None:
             self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
             if task.actor is not None:
-                self.actors.send_calls(task.actor)  # Others waited behind it.
+                self.actors.arguments_came(task)  # Others waited behind it.
         elif force and task.actor is None:
             self.schedule.kill_conn(task.conn)
         else:
@@ -376,7 +450,7 @@ class Hub(Client):
         }
 
     def ask(self, what: str) -> Any:
-        """Of the cluster."""
+        """Asks the cluster for its nodes or its resources."""
         return self.schedule.places.ask(what)
 
     # What processes say.

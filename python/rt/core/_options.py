@@ -7,7 +7,7 @@ from typing import Any, Union
 
 import cloudpickle
 
-from rt.core._records import STREAM, Options
+from rt.core._records import AHEAD_MAX, STREAM, Options
 
 _SHARED_OPTIONS = (
     "num_cpus", "num_gpus", "resources", "memory", "name", "runtime_env", "accelerator_type",
@@ -122,6 +122,15 @@ def retry_on_of(value: Any) -> Union[bool, bytes]:
     return cloudpickle.dumps(tuple(value))  # type: ignore[no-any-return]
 
 
+def ahead_of(options: dict[str, Any]) -> int:
+    """_generator_backpressure_num_objects; -1: without a bound. Raises ValueError."""
+    key = "_generator_backpressure_num_objects"
+    found = count_of(options, key, AHEAD_MAX, -1)
+    if found == 0:
+        raise ValueError(f"{key} must be 1 or more, or -1 for no bound")
+    return found
+
+
 def task_options(options: dict[str, Any], function: Any, name: str = "") -> Options:
     """The options of a task. Raises ValueError."""
     return Options(
@@ -131,4 +140,6 @@ def task_options(options: dict[str, Any], function: Any, name: str = "") -> Opti
         retry_on_of(options.get("retry_exceptions")),
         options.get("name") or name,
         env_vars_of(options),
+        count_of(options, "max_calls", 0, 0),
+        ahead_of(options),
     )

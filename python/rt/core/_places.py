@@ -56,7 +56,8 @@ class Slot:
     def idle_conn(self) -> Optional[Conn]:
         """A process that does nothing."""
         for conn in self.conns:
-            if conn.actor is None and not conn.inflight and not conn.is_blocked:
+            is_busy = conn.inflight or conn.is_blocked or conn.is_retired
+            if conn.actor is None and not is_busy:
                 return conn
         return None
 
@@ -149,6 +150,8 @@ class Conn:
         self.began_at = 0.0  # When the task at the head began, or was sent.
         self.gave_back_at = 0.0
         self.actor: Any = None
+        self.calls: dict[bytes, int] = {}  # Of functions with max_calls.
+        self.is_retired = False  # It gets no further task.
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -184,6 +187,12 @@ class Conn:
         """Sends a message at the next flush."""
         self.channel.post(message)
         self.hub.pump.mark(self)
+
+    def count_call(self, task: Task) -> None:
+        """Counts a call of a function with max_calls; after the last one the process ends."""
+        digest = task.function.digest
+        self.calls[digest] = self.calls.get(digest, 0) + 1
+        self.is_retired = self.is_retired or self.calls[digest] >= task.options.max_calls
 
     def has_room(self, task: Task) -> bool:
         """Whether the task may be queued behind those in flight."""

@@ -22,14 +22,12 @@ from rt.core._current import set_client
 from rt.core._output import catch_output
 from rt.core._records import STREAM
 from rt.core._task_errors import pack_error
-from rt.core._values import Packed, pack, unpack, unpack_call
+from rt.core._values import Packed, Result, pack, unpack, unpack_call
 from rt.exceptions import TaskError
 
 _LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
 _LOOK_S = 0.01
 _REST_S = 1.0  # The other thread sleeps after so long without a task.
-
-Result = tuple[Packed, tuple[int, ...]]
 
 
 class Process:
@@ -90,24 +88,24 @@ class Process:
 
     def _run_task(
         self, number: int, digest: bytes, packed: Optional[Packed], values: list[Any],
-        num_returns: int, retry_on: Union[bool, bytes], is_exact: bool, name: str,
+        num_returns: int, retry_on: Union[bool, bytes], is_exact: bool, name: str, ahead_max: int,
     ) -> None:  # fmt: skip
         borrower = self.borrower
         if is_exact:
             borrower.flush_now()
         self.begin(number)
-        _context.enter(number, None)
+        shown = name or borrower.functions[digest][0]
+        _context.enter(number, None, shown, borrower.functions[digest][0])
         began = time.perf_counter()
         held = self.hold(values)
         try:
             function = self.function(digest)
             args, kwargs = self.arguments(packed, values)
             result = function(*args, **kwargs)
-            results = self.results(number, result, num_returns)
+            results = self.results(number, result, num_returns, ahead_max)
             self.end()
         except BaseException as error:
             self.end()
-            shown = name or borrower.functions[digest][0]
             self.post_error(number, shown, error, began, retry_on)
         else:
             borrower.post(("d", number, results, time.perf_counter() - began))
@@ -132,16 +130,23 @@ class Process:
         """(args, kwargs) of a call."""
         return unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
 
-    def results(self, number: int, result: Any, num_returns: int) -> list[Result]:
-        """What a call returned, packed; a generator's items are sent as they come."""
+    def results(
+        self, number: int, result: Any, num_returns: int, ahead_max: int = -1
+    ) -> list[Result]:
+        """What a call returned, packed; a generator's items are sent as they come, at most
+        `ahead_max` of them before they are taken."""
         if num_returns == 1:
             return [pack(result)]
         if num_returns == 0:
             return []
         if num_returns == STREAM:
-            for item in result:
-                packed, refs = pack(item)
-                self.borrower.post(("y", number, packed, refs), at_once=True)
+            try:
+                for count, item in enumerate(result, 1):
+                    packed, refs = pack(item)
+                    self.borrower.post(("y", number, packed, refs), at_once=True)
+                    self._await_takers(number, count, ahead_max)
+            finally:
+                self.borrower.taken.pop(number, None)
             return []
         items = list(result) if hasattr(result, "__iter__") else [result]
         if len(items) != num_returns:
@@ -149,6 +154,17 @@ class Process:
                 f"num_returns={num_returns}, but the task returned {len(items)} values"
             )
         return [pack(item) for item in items]
+
+    def _await_takers(self, number: int, count: int, ahead_max: int) -> None:
+        """Waits until the generator may yield once more; its slot may run another task."""
+        borrower = self.borrower
+        if borrower.may_yield(number, count, ahead_max):
+            return
+        borrower.post(("i", True), at_once=True)
+        try:
+            borrower.pump.run_until(lambda: borrower.may_yield(number, count, ahead_max))
+        finally:
+            borrower.post(("i", False), at_once=True)
 
     def post_error(
         self,

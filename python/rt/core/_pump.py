@@ -1,8 +1,8 @@
 """One loop for the connections of a process, driven by whichever thread waits.
 
-A thread that waits in `run_until` polls by itself, so that an answer needs no change of
-threads. Other
-waiting threads follow the one that polls. When nobody waits, a background thread polls (`start`).
+A thread that waits in `run_until` polls by itself, so that an answer needs no change of threads.
+Other waiting threads follow the one that polls. When no thread waits, a background thread polls
+(`start`).
 """
 
 from __future__ import annotations
@@ -115,10 +115,7 @@ class Pump:
                 try:
                     found = self._lead(done, end)
                 finally:
-                    self._role.release()
-                    if self._followers:
-                        with self.lock:
-                            self._arrived.notify_all()
+                    self._step_down()
                 return found
             with self.lock:
                 if done():
@@ -156,10 +153,14 @@ class Pump:
                     self.flush()
                 self._turn(wait_s)
             finally:
-                self._role.release()
-                if self._followers:
-                    with self.lock:
-                        self._arrived.notify_all()
+                self._step_down()
+
+    def _step_down(self) -> None:
+        """Another thread may poll: one that follows does so next."""
+        self._role.release()
+        if self._followers:
+            with self.lock:
+                self._arrived.notify_all()
 
     def _turn(self, wait_s: float) -> None:
         events = self._epoll.poll(wait_s, _EVENTS_MAX)
@@ -206,10 +207,7 @@ class Pump:
                     if not self._closed:
                         self._turn(0.0)
                 finally:
-                    self._role.release()
-                    if self._followers:
-                        with self.lock:
-                            self._arrived.notify_all()
+                    self._step_down()
             else:
                 time.sleep(_YIELD_S)
 

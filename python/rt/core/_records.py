@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional, Union
 from rt.core._values import Packed, Place
 
 STREAM = -1  # num_returns of a generator.
+AHEAD_MAX = 1000  # Items of a generator that nobody has taken: some megabytes of small ones.
 UNKNOWN_COST_S = 1.0  # Of a function that has not run yet: nothing is queued behind it.
 _NEW_COST = 0.3  # The weight of the newest call.
 
@@ -16,12 +17,13 @@ _NEW_COST = 0.3  # The weight of the newest call.
 class Entry:
     """A value that exists, will exist, or is an error; or an actor.
 
-    count: the handles of this process, those of the others, and what keeps it: tasks that need
-    it, values that
-    contain it. It is dropped at 0.
+    count: the handles of this process, those of the others, and what keeps it (tasks that need it,
+    values that contain it). It is dropped at 0.
     """
 
-    __slots__ = ("count", "is_error", "is_ready", "items", "packed", "refs", "task", "waiters")
+    __slots__ = (
+        "count", "is_error", "is_ready", "items", "packed", "refs", "takers", "task", "waiters",
+    )  # fmt: skip
 
     def __init__(self, count: int = 1, task: Optional[Task] = None) -> None:
         self.count = count
@@ -32,6 +34,7 @@ class Entry:
         self.task = task  # That returns it, until it has.
         self.waiters: Optional[list[Callable[[int, Entry], None]]] = None
         self.items: Optional[list[int]] = None  # Of a stream: what it has yielded.
+        self.takers: list[Callable[[], None]] = []  # Of a stream: called at its next item, or end.
 
     def wait(self, waiter: Callable[[int, Entry], None]) -> None:
         """Calls `waiter` once it is ready."""
@@ -64,7 +67,8 @@ class Options:
     """How tasks of one kind are run. One object for all calls of a remote function."""
 
     __slots__ = (
-        "env_vars", "max_retries", "name", "num_returns", "resources", "retry_on",
+        "ahead_max", "env_vars", "max_calls", "max_retries", "name", "num_returns", "resources",
+        "retry_on",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +79,8 @@ class Options:
         retry_on: Union[bool, bytes] = False,
         name: str = "",
         env_vars: tuple[tuple[str, str], ...] = (),
+        max_calls: int = 0,
+        ahead_max: int = AHEAD_MAX,
     ) -> None:
         self.resources = resources
         self.num_returns = num_returns
@@ -82,18 +88,22 @@ class Options:
         self.retry_on = retry_on  # Exceptions of the user: all, or a pickled tuple of classes.
         self.name = name
         self.env_vars = env_vars
+        self.max_calls = max_calls  # Of the function in one process, which then ends; 0: any.
+        self.ahead_max = (
+            ahead_max  # Items that a generator may be ahead of who takes them; -1: any.
+        )
 
     def __reduce__(self) -> Any:
         given = (self.resources, self.num_returns, self.max_retries, self.retry_on, self.name)
-        return (Options, (*given, self.env_vars))
+        return (Options, (*given, self.env_vars, self.max_calls, self.ahead_max))
 
 
 class Task:
     """A call of a function, or of a method of an actor (`actor`, `method`)."""
 
     __slots__ = (
-        "actor", "cancelled", "conn", "depth", "function", "id", "method", "missing", "options",
-        "packed", "parent", "places", "refs", "returns", "tries", "yielded",
+        "actor", "caller", "cancelled", "conn", "depth", "function", "id", "method", "missing",
+        "options", "packed", "parent", "places", "refs", "returns", "taken", "tries", "yielded",
     )  # fmt: skip
 
     def __init__(
@@ -119,9 +129,11 @@ class Task:
         self.parent: Optional[int] = None  # The task that submitted it.
         self.conn: Any = None  # Where it runs, or is queued to run.
         self.actor: Any = None
+        self.caller: Any = None  # The process that called the actor; None: the driver.
         self.method = ""
         self.cancelled = False
         self.yielded = 0
+        self.taken = 0  # Of what it has yielded.
 
     @property
     def name(self) -> str:

@@ -132,7 +132,9 @@ class ObjectRefGenerator:
         return found
 
     def completed(self) -> ObjectRef:
-        """A reference that is ready once the task has ended."""
+        """A reference that is ready once the task has ended. The task does not wait any more until
+        what it yields is taken."""
+        self._stream._client.await_end(self._stream._id)
         return self._stream
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from rt.core._options import (
     ACTOR_OPTIONS,
     METHOD_OPTIONS,
     TASK_OPTIONS,
+    ahead_of,
     check,
     count_of,
     env_vars_of,
@@ -161,6 +162,7 @@ class ActorMethod:
             base.retry_on if "retry_exceptions" not in options else retry_on_of(
                 options["retry_exceptions"]),
             self._name,
+            ahead_max=ahead_of(options) if _AHEAD in options else base.ahead_max,
         )  # fmt: skip
         return ActorMethod(self._handle, self._name, made)
 
@@ -179,6 +181,7 @@ class ActorMethod:
         raise NotImplementedError("bind(): rt has no lazy graphs; call remote() with references")
 
 
+_AHEAD = "_generator_backpressure_num_objects"
 _SPECIAL = ("__ray_terminate__", "__ray_ready__", "__ray_call__")
 
 
@@ -325,6 +328,7 @@ class ActorClass:
                 int(own.get("max_task_retries", retries)),
                 retry_on_of(own.get("retry_exceptions")),
                 name,
+                ahead_max=ahead_of(own),
             )
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Optional
 
+from rt.core._channel import Channel
 from rt.core._places import BLOCKED_MAX, Conn, Pool, Shape, Slot
 from rt.core._records import Entry, Task
 from rt.exceptions import (
@@ -88,9 +89,9 @@ class Schedule:
         return None
 
     def _room(self, pool: Pool, task: Task) -> Optional[Conn]:
-        for _ in range(len(pool.room)):
+        for _ in range(0 if task.options.max_calls else len(pool.room)):
             conn = pool.room[0]
-            if conn.is_closed or conn.is_blocked or not conn.inflight:
+            if conn.is_closed or conn.is_blocked or conn.is_retired or not conn.inflight:
                 pool.room.popleft()
                 conn.in_room = False
                 continue
@@ -103,14 +104,13 @@ class Schedule:
     def connect(self, slot: Slot) -> Optional[Conn]:
         """A new process of the slot; None: not now."""
         hub = self.hub
-        if slot.is_local:
+        channel: Optional[Channel] = None
+        if slot.spares:
+            channel, number = slot.spares.pop()
+        elif slot.is_local:
             number = hub.conn_number()
             channel = self.places.dial(slot, number)
-            if channel is None:
-                return None
-        elif slot.spares:
-            channel, number = slot.spares.pop()
-        else:
+        if channel is None:
             self.places.dial_later(slot)  # dispatch() follows.
             return None
         conn = Conn(hub, slot, channel)
@@ -139,11 +139,19 @@ class Schedule:
         is_exact = options.max_retries == 0
         conn.post_task(
             ("t", task.id, task.function.digest, task.packed, values, options.num_returns,
-             options.retry_on, is_exact, options.name)
+             options.retry_on, is_exact, options.name,
+             options.ahead_max if task.taken >= 0 else -1)
         )  # fmt: skip
-        if not conn.in_room and not is_exact:
+        if options.max_calls:
+            conn.count_call(task)
+        elif not conn.in_room and not is_exact:
             conn.in_room = True
             conn.slot.pool.room.append(conn)
+
+    def retire(self, conn: Conn) -> None:
+        """Ends a process that has had all the calls that max_calls allows."""
+        if conn.is_retired and not conn.inflight:
+            self.close_conn(conn)
 
     def send_function(self, conn: Conn, task: Task) -> None:
         """Sends the function, if the process does not have it."""
@@ -225,7 +233,7 @@ class Schedule:
         return True
 
     def unblock(self, conn: Conn) -> None:
-        """It goes on; the slot may have two running processes for a while."""
+        """The process continues. The slot may have two running processes for a while."""
         if conn.is_blocked:
             conn.is_blocked = False
             conn.slot.blocked -= 1

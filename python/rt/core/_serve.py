@@ -8,12 +8,10 @@ from typing import Any, Callable, Optional
 
 from rt.core._places import BLOCKED_MAX, Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
-from rt.core._values import Packed, PackedCall, pack
+from rt.core._values import Packed, PackedCall, Result, pack
 from rt.exceptions import ObjectLostError, RayError, TaskCancelledError
 
 Hub = Any  # rt.core._hub.Hub, which imports this module.
-
-Result = tuple[Packed, tuple[int, ...]]
 
 
 def _hello(hub: Hub, conn: Conn, pid: int) -> None:
@@ -54,6 +52,7 @@ def _next(hub: Hub, conn: Conn, task: Task) -> None:
     if task.actor is not None:
         hub.actors.call_ended(task.actor)
     else:
+        hub.schedule.retire(conn)
         hub.schedule.settle(conn.slot)
         hub.schedule.dispatch(conn.slot.pool)
 
@@ -86,6 +85,9 @@ def _yielded(hub: Hub, conn: Conn, number: int, packed: Packed, refs: tuple[int,
     if task is not None:
         _borrowed_back(hub, [(packed, refs)])
         hub.add_item(task, packed, refs, False)
+        stream = hub.entries.get(task.returns[0])
+        if stream is None or stream.count <= 0:
+            hub.allow_items(task, all_of_them=True)
 
 
 def _back(hub: Hub, conn: Conn, numbers: list[int]) -> None:
@@ -261,6 +263,7 @@ def _call(
         return
     parent = _parent(conn)
     task.parent = None if parent is None else parent.id
+    task.caller = conn
     _add(hub, conn, task, call)
 
 
@@ -278,6 +281,11 @@ def _ask(hub: Hub, conn: Conn, request: int, what: str, args: tuple[Any, ...]) -
     try:
         if what == "actor":
             _find_actor(hub, conn, request, *args)
+            return
+        elif what == "self":
+            found = hub.actors.describe(conn.actor)
+            hub.schedule.borrow(conn, found["id"])
+            conn.post(("n", request, True, found))
             return
         elif what == "next":
             _next_item(hub, conn, request, *args)
@@ -329,15 +337,19 @@ def _next_item(hub: Hub, conn: Conn, request: int, stream: int, index: int) -> N
     entry = hub.entry(stream)
     items = entry.items or []
     if len(items) > index:
-        number = hub.take_item(items, index)
+        number = hub.take_item(entry, index)
         hub.schedule.borrow(conn, number)
         hub.release(number)
         conn.post(("n", request, True, number))
     elif entry.is_ready:
         conn.post(("n", request, True, None))
     else:
-        entry.wait(lambda _number, _entry: None if conn.is_closed else _next_item(
+        entry.takers.append(lambda: None if conn.is_closed else _next_item(
             hub, conn, request, stream, index))  # fmt: skip
+
+
+def _await_end(hub: Hub, conn: Conn, stream: int) -> None:
+    hub.await_end(stream)
 
 
 def _made(hub: Hub, conn: Conn, error: Optional[Packed]) -> None:
@@ -356,5 +368,5 @@ SERVED: dict[str, Callable[..., None]] = {
     "h": _hello, "d": _done, "e": _raised, "y": _yielded, "b": _back, "F": _function,
     "s": _submit, "p": _put, "G": _get, "u": _unwanted, "w": _watch, "i": _idle, "D": _dropped,
     "o": _out, "a": _create_actor, "C": _call, "K": _kill, "X": _cancel, "N": _ask, "m": _made,
-    "q": _left, "M": _introduced,
+    "q": _left, "M": _introduced, "k": _await_end,
 }  # fmt: skip

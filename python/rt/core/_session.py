@@ -15,30 +15,29 @@ from typing import Any, Callable, Optional
 
 from rt import _driver, _runtime
 from rt._errors import RtError
-from rt._pack import import_path, read_sources
-from rt._sources import Sources
+from rt._pack import import_path
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
-from rt.core._dial import KILL, TASKS, boot_id, dial, dial_path, greet
+from rt.core._dial import KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
 from rt.core._hub import Hub
+from rt.core._near import LISTENS_WITHIN_S, Sources, cause_in, kill_near, listens
 from rt.core._places import Conn, Pool, Slot
 from rt.core._preload import modules_of_main
 
 _HOLD_MS = 10_000
-_LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
 _ANSWERS_WITHIN_S = 5.0  # A process of another machine.
 _FAR_AGAIN_S = 0.02
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
-_CAUSE_WITHIN_S = 0.1
 _YIELD_S = 1.0  # An executor is given back so often at most while others wait for capacity.
 
 
 class Places:
-    """The executors of a session, by two threads: one awaits the head's answers, one asks."""
+    """The executors of a session. One thread awaits the head's answers and one asks it; two more
+    reach the executors of this machine and of others."""
 
     def __init__(self, driver: _driver.Driver, session: str) -> None:
         self._driver = driver
@@ -56,11 +55,16 @@ class Places:
         self._watching = False
         self._queued: set[int] = set()  # Pools about which the other thread will ask.
         self.is_closed = False
-        self._sources: tuple[int, Sources] = (0, {})
+        self._sources = Sources()
+        self._near: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
         self._far: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
         self._far_connection: Optional[_driver.Driver] = None
         self._dialling: set[int] = set()  # Slots for which that thread makes a process.
-        for name, work in (("rt-executors", self._work), ("rt-other-machines", self._far)):
+        for name, work in (
+            ("rt-executors", self._work),
+            ("rt-this-machine", self._near),
+            ("rt-other-machines", self._far),
+        ):
             threading.Thread(target=_run, args=(work,), name=name, daemon=True).start()
 
     def attach(self, hub: Any) -> None:
@@ -82,45 +86,70 @@ class Places:
         self._work.put(lambda: self._release([executor], "it was idle"))
 
     def dial(self, slot: Slot, number: int) -> Optional[Channel]:
-        """A new process of the slot."""
+        """A new process of a slot on this machine; None: it would take time (`dial_later`)."""
+        sources = self._sources.known()
+        if sources is None:
+            return None
         try:
-            return self._greeted(dial(slot.trial_dir), slot, number)
+            return self._greeted(dial_at_once(slot.trial_dir), slot, number, sources)
         except OSError:
             return None
 
-    def _greeted(self, sock: socket.socket, slot: Slot, number: int) -> Channel:
-        greet(sock, self._secret, TASKS, number)
+    def _greeted(
+        self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any]
+    ) -> Channel:
+        try:
+            greet(sock, self._secret, TASKS, number)
+        except BaseException:
+            sock.close()
+            raise
         channel = Channel(sock, slot.is_local)
-        channel.post(("hello", self.session, sys.path, self._read_sources(), _runtime.namespace,
-                      slot.node))  # fmt: skip
+        channel.post(("hello", self.session, sys.path, sources, _runtime.namespace, slot.node))
         return channel
 
     def kill(self, conn: Conn) -> None:
-        """Kills the process."""
+        """Kills the process, in another thread."""
         if not conn.pid:
             return
-        if conn.slot.is_local:
-            with contextlib.suppress(OSError), dial(conn.slot.trial_dir) as sock:
-                greet(sock, self._secret, KILL, conn.pid)
+        slot, pid = conn.slot, conn.pid
+        if slot.is_local:
+            self._near.put(lambda: kill_near(slot.trial_dir, self._secret, pid))
         else:
-            self._far.put(lambda: self._kill_far(conn.slot, conn.pid))
+            self._far.put(lambda: self._kill_far(slot, pid))
 
     def dial_later(self, slot: Slot) -> None:
-        """A new process of a slot on another machine; `spare_came` follows."""
-        if id(slot) not in self._dialling:
-            self._dialling.add(id(slot))
+        """A new process of a slot, in another thread; `spare_came` follows."""
+        if id(slot) in self._dialling:
+            return
+        self._dialling.add(id(slot))
+        if slot.is_local:
+            self._near.put(lambda: self._dial_near(slot))
+        else:
             self._far.put(lambda: self._dial_far(slot))
 
     def cause_of(self, conn: Conn) -> str:
         """Why the process ended, if that is known."""
         known = self._newest.get(conn.slot.executor)
-        if (
-            known is not None
-            and known.get("state") in ("ENDED", "STOPPING")
-            and known.get("reason")
-        ):
+        has_ended = known is not None and known.get("state") in ("ENDED", "STOPPING")
+        if known is not None and has_ended and known.get("reason"):
             return str(known["reason"])
         return cause_in(conn.slot.trial_dir, conn.pid)
+
+    # In the thread for this machine.
+
+    def _dial_near(self, slot: Slot) -> None:
+        hub = self._hub
+        sources = self._sources.read()
+        with hub.lock:
+            number = hub.conn_number()
+        channel = None
+        with contextlib.suppress(OSError):  # The schedule asks again.
+            channel = self._greeted(dial(slot.trial_dir), slot, number, sources)
+        with hub.lock:
+            self._dialling.discard(id(slot))
+            if channel is not None:
+                hub.schedule.spare_came(slot, channel, number)
+        hub.pump.wake()
 
     # In the thread for other machines, which may wait for the head.
 
@@ -138,7 +167,7 @@ class Places:
 
     def _dial_far(self, slot: Slot) -> None:
         hub = self._hub
-        end = time.monotonic() + _LISTENS_WITHIN_S
+        end = time.monotonic() + LISTENS_WITHIN_S
         channel, number = None, 0
         while channel is None and time.monotonic() < end and not self.is_closed:
             with hub.lock:
@@ -160,7 +189,7 @@ class Places:
         if sock is None:
             return None
         try:
-            channel = self._greeted(sock, slot, number)
+            channel = self._greeted(sock, slot, number, self._sources.read())
             while not channel.flush():
                 select.select([], [sock], [], _ANSWERS_WITHIN_S)
             ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
@@ -179,7 +208,7 @@ class Places:
 
     def create_detached(self, actor: Any) -> None:
         """Asks for a detached actor, and connects to it."""
-        self._detached.create(actor, self._spec(actor.pool))
+        self._detached.create(actor, lambda: self._spec(actor.pool))
 
     def follow(self, actor: Any) -> None:
         """Connects to a detached actor."""
@@ -207,7 +236,7 @@ class Places:
         return self._detached.find(name) is not None
 
     def ask(self, what: str) -> Any:
-        """Of the cluster: its nodes or resources."""
+        """The nodes of the cluster, or its resources."""
         if what == "nodes":
             return _runtime.list_nodes(self._driver)
         which = "total" if what == "cluster_resources" else "free"
@@ -225,18 +254,18 @@ class Places:
                 self._release(None, "its driver ended")
             done.set()
 
-        self._work.put(last)
+        self._near.put(lambda: self._work.put(last))  # After what is to be killed.
         done.wait(_CLOSE_S)
+        self._near.put(None)
         self._work.put(None)
         self._far.put(None)
 
-    def _read_sources(self) -> Sources:
-        if self._sources[0] != len(sys.modules):
-            self._sources = (len(sys.modules), read_sources())
-        return self._sources[1]
-
     def _request(self, pool: Pool) -> None:
         hub = self._hub
+        if _driver.has_no_cpus() and dict(pool.shape[0]).get("cpu"):
+            self._cannot(pool, "the cluster has no cpu: rt.init(num_cpus=0)")
+            return
+        self._sources.read()
         self._queued.discard(id(pool))
         with hub.lock:
             count = hub.schedule.wanted(pool, time.monotonic())
@@ -261,18 +290,11 @@ class Places:
                     spec=self._spec(pool),
                 )  # fmt: skip
                 break
-            except ValueError as error:
-                with self._hub.lock:
-                    self._hub.schedule.cannot(pool, str(error))
-                self._hub.pump.wake()
-                return False
-            except RtError as error:
+            except (RtError, ValueError) as error:
                 if self.is_closed:
                     return False
-                if error.code not in _driver.ASK_AGAIN:
-                    with self._hub.lock:
-                        self._hub.schedule.cannot(pool, str(error))
-                    self._hub.pump.wake()
+                if getattr(error, "code", "") not in _driver.ASK_AGAIN:
+                    self._cannot(pool, str(error))
                     return False
             time.sleep(_AGAIN_S)
         with self._hub.lock:
@@ -287,6 +309,11 @@ class Places:
                 if number in self._newest:
                     self._apply(self._newest[number])
         return True
+
+    def _cannot(self, pool: Pool, why: str) -> None:
+        with self._hub.lock:
+            self._hub.schedule.cannot(pool, why)
+        self._hub.pump.wake()
 
     def _spec(self, pool: Pool) -> dict[str, Any]:
         resources, env_vars = pool.shape
@@ -400,7 +427,7 @@ class Places:
         number, node, hub = int(each["id"]), dict(each["node"]), self._hub
         trial_dir = f"{each['run_dir']}/trial"
         is_local = node.get("boot_id") == self._boot_id and os.path.isdir(trial_dir)
-        is_good = is_local and _listens(trial_dir, lambda: number in self._pools)
+        is_good = is_local and listens(trial_dir, lambda: number in self._pools)
         with hub.lock:
             self._reached.discard(number)
             if number not in self._pools:
@@ -413,7 +440,7 @@ class Places:
                 self._pools.pop(number)
                 name = f"executor {number} on {node.get('name')}"
                 if is_local:
-                    why = f"{name} did not listen within {_LISTENS_WITHIN_S:g} s"
+                    why = f"{name} did not listen within {LISTENS_WITHIN_S:g} s"
                     hub.schedule.slot_went(pool, number, why, False)
                 else:
                     why = f"{name} cannot be reached from this machine"
@@ -438,35 +465,6 @@ def _second_connection(driver: _driver.Driver) -> _driver.Driver:
     if isinstance(driver, _driver.SocketDriver):
         return _driver.SocketDriver(os.environ["RT_SOCKET"], os.environ["RT_TOKEN"])
     return driver  # A bridge answers several requests at a time.
-
-
-def _listens(trial_dir: str, is_wanted: Callable[[], bool]) -> bool:
-    """Waits until the executor's socket is there."""
-    end = time.monotonic() + _LISTENS_WITHIN_S
-    while time.monotonic() < end and is_wanted():
-        with contextlib.suppress(OSError), dial(trial_dir):
-            return True
-        time.sleep(0.001)
-    return False
-
-
-_silent: set[str] = set()  # Executors that did not say how a process ended.
-
-
-def cause_in(trial_dir: str, pid: int) -> str:
-    """How a process of an executor ended, from the executor's notes: they come a moment after the
-    end of the connection. Nobody waits twice for an executor that says nothing."""
-    end = time.monotonic() + (0.0 if trial_dir in _silent else _CAUSE_WITHIN_S)
-    while True:
-        with contextlib.suppress(OSError), open(f"{trial_dir}/ends", encoding="ascii") as file:
-            for line in file:
-                number, _, text = line.rstrip("\n").partition(" ")
-                if number == str(pid):
-                    return text
-        if time.monotonic() >= end:
-            _silent.add(trial_dir)
-            return ""
-        time.sleep(0.002)
 
 
 def open_session() -> Client:

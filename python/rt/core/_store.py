@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import Optional
 
 from rt.core._values import Shared, spill
 from rt.exceptions import ObjectStoreFullError
@@ -13,7 +13,8 @@ _DISK_LEFT = 0.05  # Of the disk: spilling leaves it free.
 
 
 class Store:
-    """The large values of a session, oldest first."""
+    """The large values of a session, oldest first. With the hub's lock, but for `spill`, which
+    writes to the disk."""
 
     def __init__(self, bound: Optional[int] = None) -> None:
         self._bound = bound if bound is not None else int(_SHARE * memory_bytes())
@@ -25,42 +26,48 @@ class Store:
         """The bytes of memory that values may take."""
         self._bound = bound
 
-    def add(self, number: int, shared: Shared, entries: dict[int, Any]) -> Shared:
-        """Counts a value, and spills others, or this one, when there are too many. Raises
-        ObjectStoreFullError when the disk has no room either."""
+    @property
+    def is_over(self) -> bool:
+        """Whether values take more than the bound: some are to be spilled."""
+        return self._used > self._bound
+
+    def add(self, number: int, shared: Shared) -> None:
+        """Counts a value. Raises ObjectStoreFullError when neither the memory nor the disk has
+        room for it."""
         if shared.is_spilled:
-            return shared
-        if shared.size > self._bound:
-            return self._spilled(shared)
-        while self._used + shared.size > self._bound and self._sizes:
-            oldest = next(iter(self._sizes))
-            entry = entries.get(oldest)
-            if entry is not None and isinstance(entry.packed, Shared):
-                entry.packed = self._spilled(entry.packed)
-            self.remove(oldest)
+            return
+        excess = self._used + shared.size - self._bound
+        if excess > 0:
+            self._check_disk(excess, shared.size)
         self._sizes[number] = shared.size
         self._used += shared.size
-        return shared
 
     def remove(self, number: int) -> None:
-        """The value is gone."""
+        """The value is gone, or on the disk."""
         self._used -= self._sizes.pop(number, 0)
 
-    def _spilled(self, shared: Shared) -> Shared:
+    def oldest(self) -> Optional[int]:
+        """The value that is to be spilled next; None: nothing is."""
+        return next(iter(self._sizes), None) if self.is_over else None
+
+    def _check_disk(self, excess: int, size: int) -> None:
         directory = self._directory or spill_directory()
         try:
-            room = os.statvfs(directory)
-            free = room.f_bavail * room.f_frsize - _DISK_LEFT * room.f_blocks * room.f_frsize
-            if shared.size > free:
+            disk = os.statvfs(directory)
+            free = disk.f_bavail * disk.f_frsize - _DISK_LEFT * disk.f_blocks * disk.f_frsize
+            if excess > free:
                 raise OSError(28, "too little room is left on the disk")
-            self._directory = directory
-            return spill(shared, directory)
         except OSError as error:
             raise ObjectStoreFullError(
-                f"a value of {shared.size} bytes fits neither into the {self._bound} bytes of "
+                f"a value of {size} bytes fits neither into the {self._bound} bytes of "
                 f"memory that values may use nor into {directory}: {error.strerror}",
                 hint="let go of references that are not needed any more",
             ) from error
+        self._directory = directory
+
+    def spill(self, shared: Shared) -> Shared:
+        """The same value on the disk. Raises OSError. Without the lock."""
+        return spill(shared, self._directory or spill_directory())
 
 
 def spill_directory() -> str:

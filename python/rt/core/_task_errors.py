@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import traceback
 
-from rt.core._values import Packed, pack, unpack
+from rt.core._values import Result, pack, unpack
 from rt.exceptions import TaskError
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-Result = tuple[Packed, tuple[int, ...]]
 
 
 def pack_error(name: str, error: BaseException) -> Result:

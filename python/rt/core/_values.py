@@ -179,6 +179,8 @@ def unpack(packed: Packed) -> Any:
     return pickle.loads(packed[0], buffers=packed[1])
 
 
+Result = tuple[Packed, tuple[int, ...]]  # What a call returned, and the references in it.
+
 # The arguments of a call: (args, kwargs) packed with None for each top-level reference, and where
 # those belong: (index or name, reference).
 Place = tuple[Union[int, str], int]
