@@ -64,9 +64,16 @@ struct SessionKey {
 struct SessionIndex {
   std::set<ExecutorId> executors;  // Those that are known, ended ones included.
   std::map<std::string, std::vector<ExecutorId>> by_key;
+  // For each of them the newest record that its driver wants to know of, or a later one; and the
+  // same by record.
+  std::map<ExecutorId, uint64_t> changed;
+  std::set<std::pair<uint64_t, ExecutorId>> by_change;
+  // Of a change after this record the executor is still known. A driver that has seen less is told
+  // of all executors, so that it notices which were forgotten.
+  uint64_t complete_after = 0;
   size_t open = 0;           // That have not ended,
   size_t open_detached = 0;  // and those of them that outlive the session.
-  uint64_t changed_seq = 0;  // The newest record that its driver wants to know of, or a later one.
+  uint64_t changed_seq = 0;  // The largest of `changed`, or of one that was forgotten.
 };
 struct ExecutorIndex {
   std::map<SessionKey, SessionIndex> sessions;

@@ -1,5 +1,7 @@
 #include "head/core/executor_index.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "common/base/limits_executors.h"
 #include "common/spec/journalled_spec.h"
@@ -8,11 +10,21 @@
 namespace rt {
 namespace {
 
+void NoteChange(SessionIndex& session, ExecutorId id, uint64_t seq) {
+  uint64_t& changed = session.changed[id];
+  session.by_change.erase({changed, id});
+  session.by_change.insert({seq, id});
+  changed = seq;
+  session.changed_seq = seq;
+}
+
 void IndexExecutor(World& world, Executor& executor) {
   ExecutorIndex& index = world.index.executors;
-  SessionIndex& session = index.sessions[SessionKey::Of(executor)];
+  const auto [known, is_new] = index.sessions.try_emplace(SessionKey::Of(executor));
+  SessionIndex& session = known->second;
+  if (is_new) session.complete_after = world.state.seq;
   session.executors.insert(executor.id);
-  session.changed_seq = world.state.seq;
+  NoteChange(session, executor.id, world.state.seq);
   if (!executor.request_key.empty()) session.by_key[executor.request_key].push_back(executor.id);
   if (executor.is_over()) {
     index.ended.insert({executor.ended_seq, executor.id});
@@ -36,6 +48,10 @@ void ForgetExecutor(World& world, ExecutorId id) {
   const SessionKey key = SessionKey::Of(found->second);
   SessionIndex& session = world.index.executors.sessions.at(key);
   session.executors.erase(id);
+  const auto changed = session.changed.find(id);
+  session.complete_after = std::max(session.complete_after, changed->second);
+  session.by_change.erase({changed->second, id});
+  session.changed.erase(changed);
   if (const auto keyed = session.by_key.find(found->second.request_key);
       keyed != session.by_key.end()) {
     std::erase(keyed->second, id);
@@ -49,7 +65,7 @@ void Wake(World& world, const Owner& owner, uint64_t seq) {
   if (!owner.is_executor()) return;
   const auto found = world.state.executors.find(owner.executor());
   if (found == world.state.executors.end()) return;
-  world.index.executors.sessions.at(SessionKey::Of(found->second)).changed_seq = seq;
+  NoteChange(world.index.executors.sessions.at(SessionKey::Of(found->second)), found->first, seq);
 }
 
 void WakeAllOn(World& world, NodeId node, uint64_t seq) {

@@ -201,6 +201,12 @@ void CheckExecutors(const World& world) {
   }
   for (const auto& [key, session] : index.sessions) {
     RT_CHECK(!session.executors.empty());
+    RT_CHECK(session.changed.size() == session.executors.size());
+    RT_CHECK(session.by_change.size() == session.executors.size());
+    for (const auto& [id, seq] : session.changed) {
+      RT_CHECK(session.executors.contains(id) && session.by_change.contains({seq, id}));
+      RT_CHECK(seq <= session.changed_seq);
+    }
     open_of_sessions += session.open;
     known += session.executors.size();
   }

@@ -312,7 +312,8 @@ void RequestExecutors(const Call& call, JsonDone done) {
 void WaitExecutors(const Call& call, JsonDone done) {
   call.tools.operations.WaitExecutors(
       SessionOf(call),
-      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("yields")},
+      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("yields"),
+       call.json.GetBool("only_changes")},
       std::move(done));
 }
 void ReleaseExecutors(const Call& call, JsonDone done) {

@@ -1,4 +1,5 @@
 // What drivers ask about the executors of their sessions.
+#include <algorithm>
 #include <charconv>
 
 #include "common/base/limits.h"
@@ -34,10 +35,11 @@ std::string ToText(const SessionVersion& version) {
 // counts, too: the driver bounds how often it gives an executor back.
 bool OthersWait(const World& world, const SessionIndex* session) {
   if (world.index.ready_order.empty()) return false;
-  size_t own = 0;
-  if (session != nullptr)
-    for (ExecutorId id : session->executors) own += world.index.ready_order.contains(Owner::Of(id));
-  return world.index.ready_order.size() > own;
+  if (session == nullptr) return true;
+  const auto& ready = world.index.ready_order;
+  return std::any_of(ready.begin(), ready.end(), [&](const auto& one) {
+    return !one.first.is_executor() || !session->executors.contains(one.first.executor());
+  });
 }
 
 }  // namespace
@@ -56,7 +58,8 @@ void Operations::RequestExecutors(input::RequestExecutors request, JsonDone done
 }
 
 void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, JsonDone done) {
-  auto check = [session, before = VersionFrom(wait.seen), yields = wait.yields](
+  auto check = [session, before = VersionFrom(wait.seen), yields = wait.yields,
+                only_changes = wait.only_changes](
                    const Core& core, const HeadFacts& facts,
                    bool last) -> std::optional<absl::StatusOr<Json>> {
     const SessionIndex* index = FindSession(core.world, session);
@@ -64,9 +67,14 @@ void Operations::WaitExecutors(const SessionKey& session, SessionWait wait, Json
     const bool wanted = yields && OthersWait(core.world, index);
     if (now == before && !last && !wanted) return std::nullopt;
     const uint64_t after = now.epoch == before.epoch ? before.seq : 0;
-    return Json::MakeObject({{"seen", ToText(now)},
-                             {"wanted", wanted},
-                             {"executors", SessionView(core, facts, session, after)}});
+    std::optional<Json> changes;
+    if (only_changes && after != 0) changes = SessionChanges(core, facts, session, after);
+    const bool whole = !changes.has_value();
+    return Json::MakeObject(
+        {{"seen", ToText(now)},
+         {"wanted", wanted},
+         {"whole", whole},
+         {"executors", whole ? SessionView(core, facts, session, after) : std::move(*changes)}});
   };
   // A session that could not be renewed must not take its wait for a sign that it was.
   loop_.Post(input::RenewSession{session.user, session.name, session.opener},

@@ -80,6 +80,7 @@ class Operations {
     std::string seen;
     Millis hold = 0;
     bool yields = false;
+    bool only_changes = false;
   };
   void WaitExecutors(const SessionKey& session, SessionWait wait, JsonDone done);
 

@@ -95,6 +95,16 @@ Json SessionView(const Core& core, const HeadFacts& facts, const SessionKey& ses
   return list;
 }
 
+std::optional<Json> SessionChanges(const Core& core, const HeadFacts& facts,
+                                   const SessionKey& session, uint64_t after) {
+  const SessionIndex* index = FindSession(core.world, session);
+  if (index == nullptr || after < index->complete_after) return std::nullopt;
+  Json list = Json::MakeArray();
+  for (auto at = index->by_change.lower_bound({after + 1, {}}); at != index->by_change.end(); ++at)
+    list.Append(ExecutorItem(core, facts, core.world.state.executors.at(at->second)));
+  return list;
+}
+
 namespace {
 
 // "job 4": the attempt whose driver has opened the session; null: one outside.

@@ -76,6 +76,10 @@ Json ExecutorItem(const Core& core, const HeadFacts& facts, const Executor& exec
 // Those of the session; of those that have ended, the ones that ended after the record.
 Json SessionView(const Core& core, const HeadFacts& facts, const SessionKey& session,
                  uint64_t after);
+// Those of the session that changed after the record, the oldest change first; nothing when some of
+// them are not known any more, so that all must be shown.
+std::optional<Json> SessionChanges(const Core& core, const HeadFacts& facts,
+                                   const SessionKey& session, uint64_t after);
 // What people see of executors: as ExecutorItem, with "owner", "session", "opened_by", "actor",
 // "detached", "restarts" and times.
 Json ExecutorPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);

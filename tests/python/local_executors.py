@@ -33,6 +33,7 @@ class LocalExecutors:
         self._seen = 0
         self._closed = False
         self.others_wait = False
+        self._changes: dict[int, int] = {}  # The newest value of _seen, by executor.
         self.executors: dict[int, dict[str, Any]] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self._waiting: list[tuple[int, dict[str, Any]]] = []
@@ -99,6 +100,7 @@ class LocalExecutors:
     def _change(self, number: int, state: str, reason: str) -> None:
         self.executors[number] = self._item(number, state, reason)
         self._seen += 1
+        self._changes[number] = self._seen
         self._changed.notify_all()
 
     def _reap(self, number: int, process: subprocess.Popen[bytes]) -> None:
@@ -108,9 +110,10 @@ class LocalExecutors:
             self._place()
 
     def executor_wait(
-        self, session: str, seen: Optional[int], hold_ms: int, yields: bool = False
-    ) -> Any:
-        """What there is, once it differs from `seen`, or somebody else waits for capacity."""
+        self, session: str, seen: Optional[int], hold_ms: int, yields: bool = False,
+        only_changes: bool = False,
+    ) -> Any:  # fmt: skip
+        """What there is or has changed, once that differs from `seen`, or somebody else waits."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed or self._seen != seen or (yields and self.others_wait),
@@ -121,7 +124,12 @@ class LocalExecutors:
             return {
                 "seen": self._seen,
                 "wanted": yields and self.others_wait,
-                "executors": list(self.executors.values()),
+                "whole": seen is None or not only_changes,
+                "executors": [
+                    item
+                    for number, item in self.executors.items()
+                    if seen is None or not only_changes or self._changes.get(number, 0) > seen
+                ],
             }
 
     def let_others_wait(self, others_wait: bool) -> None:

@@ -101,6 +101,41 @@ TEST_CASE("executors: of those that have ended the newest are kept") {
   CHECK(restarted.index.executors.ended == story.core.world.index.executors.ended);
 }
 
+TEST_CASE("executors: a driver is told of those that changed, or of all when some are forgotten") {
+  Story story;
+  const HeadFacts facts{.now = story.now};
+  const auto changes = [&](uint64_t after) {
+    const auto list = SessionChanges(story.core, facts, kOutside, after);
+    if (!list) return std::string("all");
+    std::string text;
+    for (const Json& one : list->array())
+      text += std::to_string(one.GetInt("id")) + " " + one.GetString("state") + " ";
+    return text;
+  };
+  const auto newest = [&] { return FindSession(story.core.world, kOutside)->changed_seq; };
+  CHECK(changes(0) == "all");  // There is no session.
+  REQUIRE(story.Do(AsksFor(3, "k", R"(,"resources":{"cpu":0})")).verdict.ok());
+  story.SyncTwice();
+  const uint64_t running = newest();
+  CHECK(changes(0) == "all");
+  CHECK(changes(running).empty());
+  story.Exit(FenceOfExecutor(2), 0, 0);
+  CHECK(changes(running) == "2 ENDED ");
+  CHECK(changes(newest()).empty());
+  const uint64_t seen = newest();
+  input::RequestExecutors other =
+      AsksFor(static_cast<int64_t>(limits::kEndedExecutorsKept), "k2", R"(,"resources":{"cpu":9})");
+  other.session = "other";
+  REQUIRE(story.Do(other).verdict.ok());
+  input::ReleaseExecutors release = ReleasesAll();
+  release.session = "other";
+  story.Do(release);
+  CHECK(!story.core.world.state.executors.contains(ExecutorId{2}));
+  CHECK(changes(running) == "all");  // It ended and was forgotten.
+  CHECK(changes(seen).empty());      // Its end has been told.
+  CheckInvariants(story.core);
+}
+
 TEST_CASE("executors: a restarted head knows the open ones, what they ask for, and their names") {
   Story story;
   REQUIRE(story.Do(AsksFor(2, "k", R"(,"resources":{"cpu":2})")).verdict.ok());

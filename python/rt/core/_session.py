@@ -373,7 +373,7 @@ class Places:
             try:
                 answer = driver.call(
                     "executor_wait", session=self.session, seen=seen, hold_ms=hold_ms,
-                    yields=yields,
+                    yields=yields, only_changes=True,
                 )  # fmt: skip
             except (RtError, ValueError) as error:
                 code = getattr(error, "code", "")
@@ -387,12 +387,12 @@ class Places:
                 yielded_at = time.monotonic()
                 with self._hub.lock:
                     self._hub.schedule.yield_slot()
-            listed = set()
-            for each in answer["executors"]:
-                listed.add(int(each["id"]))
-                self._newest[int(each["id"])] = each
+            listed = {int(each["id"]): each for each in answer["executors"]}
+            missing = set(self._newest) - set(listed) if answer.get("whole", True) else set()
+            self._newest.update(listed)
+            for each in listed.values():
                 self._apply(each)
-            for number in [known for known in self._newest if known not in listed]:
+            for number in missing:
                 why = "the head does not know it any more"
                 self._apply({"id": number, "state": "ENDED", "outcome": "LOST", "reason": why})
 
