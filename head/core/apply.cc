@@ -299,17 +299,7 @@ struct Applier {
     NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     AddIfWanted(state().experiments.at(e.trial.experiment), trial);
   }
-  void operator()(const event::TrialReallocated& e) {
-    Trial& trial = TrialOf(e.trial);
-    RT_CHECK(trial.pause_cause == PauseCause::kResources && trial.runs.live() == nullptr);
-    trial.resources = e.resources;
-    trial.normal_resources = e.normal_resources;
-    trial.spec_format = e.spec_format;
-    ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
-    index.requests.erase(e.trial.number);
-    TakeOwn(index, trial);
-    (*this)(event::TrialResumed{e.trial});
-  }
+  void operator()(const event::TrialReallocated& e) { (*this)(ApplyReallocated(world, e)); }
   void operator()(const event::TrialRetried& e) {
     Trial& trial = TrialOf(e.trial);
     RT_CHECK(trial.end != TrialEnd::kNone);

@@ -23,10 +23,10 @@ from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._native import space_of
+from rt.tune._reallocation import reallocation_of
 from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
-from rt.tune._reallocation import reallocation_of
 from rt.tune.schedulers import as_scheduler, runs_in_head
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
@@ -296,9 +296,7 @@ def _space_of(request: Request) -> Optional[dict[str, Any]]:
 def _reallocation(request: Request) -> dict[str, Any]:
     """Raises ValueError where trials cannot be given other resources."""
     if request.tune.reuse_actors:
-        raise ValueError(
-            "ResourceChangingScheduler starts trials again: leave reuse_actors out"
-        )
+        raise ValueError("ResourceChangingScheduler starts trials again: leave reuse_actors out")
     if callable(_chosen_resources(request)):
         raise ValueError(
             "ResourceChangingScheduler begins with the same resources for all trials: give them "

@@ -92,6 +92,9 @@ class DistributeResourcesToTopJob(DistributeResources):
             self._options.update({"metric": metric, "mode": mode})
 
 
+_EVENLY = DistributeResources()
+
+
 @suggests_arguments
 class ResourceChangingScheduler(TrialScheduler):
     """Changes the resources of running trials, beside the decisions of base_scheduler.
@@ -107,7 +110,7 @@ class ResourceChangingScheduler(TrialScheduler):
     def __init__(
         self,
         base_scheduler: Union[str, TrialScheduler, None] = None,
-        resources_allocation_function: Optional[DistributeResources] = DistributeResources(),
+        resources_allocation_function: Optional[DistributeResources] = _EVENLY,
     ) -> None:
         refuse_class("resources_allocation_function", resources_allocation_function)
         ours = (DistributeResources, DistributeResourcesToTopJob, type(None))
