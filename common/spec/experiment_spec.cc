@@ -16,12 +16,13 @@ namespace {
 
 const std::vector<std::string>& KnownKeys() {
   static const std::vector<std::string> keys = {
-      "experiment",   "command",       "script",     "space",    "num_samples", "metric",
-      "mode",         "search",        "scheduler",  "stop",     "resources",   "max_concurrent",
-      "max_failures", "time_budget",   "seed",       "env",      "results_dir", "report_regex",
-      "checkpoints",  "trainable",     "bundle",     "inputs",   "cwd",         "fail_fast",
-      "driver",       "retry",         "breaker",    "watchdog", "priority",    "short_trials",
-      "limit_cpu",    "strict_metric", "constraints"};
+      "experiment", "command",        "script",       "space",       "num_samples",
+      "metric",     "mode",           "search",       "scheduler",   "stop",
+      "resources",  "max_concurrent", "max_failures", "time_budget", "seed",
+      "env",        "results_dir",    "report_regex", "checkpoints", "trainable",
+      "bundle",     "inputs",         "cwd",          "fail_fast",   "driver",
+      "retry",      "breaker",        "watchdog",     "priority",    "short_trials",
+      "limit_cpu",  "strict_metric",  "constraints",  "reallocation"};
   return keys;
 }
 
@@ -381,6 +382,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {
     RT_ASSIGN_OR_RETURN(spec.resources, ParseResourceRequest(*resources, "resources"));
   }
+  RT_RETURN_IF_ERROR(ReadReallocation(json, spec.resources, spec.reallocation));
   RT_RETURN_IF_ERROR(ReadBudget(json, spec));
   RT_RETURN_IF_ERROR(ReadEnv(json, spec.env));
   RT_RETURN_IF_ERROR(ReadInputs(json, spec.inputs));

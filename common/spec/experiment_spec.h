@@ -15,6 +15,7 @@
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   priority 0 (-1000 to 1000: the higher one first)     short_trials false
 //   limit_cpu false
+//   reallocation {"distribute": {…}} | {"distribute_to_top": {…}}   (reallocation.h)
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
 //   retry [{"exit_code": n | [n…], "log": regex, "then": "retry"|"fail"|"exclude_node"}]
@@ -39,6 +40,7 @@
 #include "common/base/time.h"
 #include "common/spec/algorithm.h"
 #include "common/spec/policies.h"
+#include "common/spec/reallocation.h"
 #include "common/spec/resource_request.h"
 #include "common/spec/space.h"
 #include "common/spec/stop_expression.h"
@@ -109,6 +111,7 @@ struct ExperimentSpec {
   std::vector<StopRule> stop;
   StopExpression stop_when;  // Besides these rules.
   ResourceRequest resources;
+  ReallocationSpec reallocation;  // Trials get others while the search runs.
   int max_concurrent = 0;
   bool limit_cpu = false;     // The kernel holds each rank to the cpus that it asked for.
   bool short_trials = false;  // Waiting trials may be backfilled behind running ones.

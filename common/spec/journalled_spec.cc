@@ -335,6 +335,8 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     if (expression.ok()) spec.stop_when = *std::move(expression);
     else warnings.push_back(MessageOf(expression.status()) + "; it is ignored");
   }
+  if (const Json* json = reader.Find("reallocation"))
+    spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {
     Reader driver(*json, "driver", warnings);
     driver.Read("suggests", spec.driver.searches);

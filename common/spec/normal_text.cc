@@ -210,6 +210,7 @@ std::string NormalText(const ExperimentSpec& spec) {
       objectives.Append(Json::MakeObject({{"metric", each.metric}, {"mode", NameOf(each.mode)}}));
     json.Set("objectives", std::move(objectives));
   }
+  if (spec.reallocation.is_given()) json.Set("reallocation", NormalReallocation(spec.reallocation));
   if (spec.stop_when.is_given()) json.Set("stop_when", spec.stop_when.text);
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   return json.Dump();

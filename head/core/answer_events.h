@@ -55,6 +55,15 @@ struct TrialResumed {
   TrialId trial;
   RT_FIELDS(TrialResumed, trial);
 };
+// It was paused to get other resources, and its attempt has ended: it waits for nodes again, and
+// has these from its next attempt on.
+struct TrialReallocated {
+  TrialId trial;
+  std::string resources;         // JSON; empty: as its experiment says.
+  std::string normal_resources;  // As in TrialCreated.
+  uint32_t spec_format = 0;
+  RT_FIELDS(TrialReallocated, trial, resources, normal_resources, spec_format);
+};
 // It had ended and waits for nodes again. Its failures are forgiven, and it resumes from its newest
 // checkpoint.
 struct TrialRetried {

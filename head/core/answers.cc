@@ -275,7 +275,7 @@ event::Answered VerdictOn(const World& world, TrialId id, const TrialVerdict& ve
   const Trial& trial = *FindTrial(world.state, id);
   if (verdict.action != TrialVerdict::Action::kPause)
     answer.stopped.push_back({id.number, CauseOf(verdict.action), verdict.reason});
-  else if (trial.pause_cause == PauseCause::kNone)
+  else if (trial.pause_cause == PauseCause::kNone || trial.pause_cause == PauseCause::kResources)
     answer.paused.push_back({id.number, verdict.reason});
   return answer;
 }

@@ -299,6 +299,7 @@ struct Applier {
     NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     AddIfWanted(state().experiments.at(e.trial.experiment), trial);
   }
+  void operator()(const event::TrialReallocated& e) { (*this)(ApplyReallocated(world, e)); }
   void operator()(const event::TrialRetried& e) {
     Trial& trial = TrialOf(e.trial);
     RT_CHECK(trial.end != TrialEnd::kNone);

@@ -62,4 +62,16 @@ void ApplyClone(World& world, ExperimentId id, const ClonedTrial& clone, Millis 
   live->shards.clear();
 }
 
+event::TrialResumed ApplyReallocated(World& world, const event::TrialReallocated& e) {
+  Trial& trial = world.state.experiments.at(e.trial.experiment).trials.at(e.trial.number);
+  RT_CHECK(trial.pause_cause == PauseCause::kResources && trial.runs.live() == nullptr);
+  trial.resources = e.resources;
+  trial.normal_resources = e.normal_resources;
+  trial.spec_format = e.spec_format;
+  ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
+  index.requests.erase(e.trial.number);
+  TakeOwn(index, trial);
+  return {e.trial};
+}
+
 }  // namespace rt

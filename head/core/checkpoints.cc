@@ -169,6 +169,7 @@ void CommitComplete(Draft& draft, const AttemptId& attempt) {
     draft.Emit(CompleteCheckpoint(*live, shard, attempt, number));
     draft.MarkDirty(attempt.owner);  // Ranks that were asked to save may end.
     RetireByPolicy(draft, attempt.owner);
+    ConsiderReallocation(draft, attempt, shard.seq);
   }
 }
 
@@ -243,6 +244,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     draft.Emit(committed);
     draft.out.answer.checkpoint = committed.checkpoint;
     RetireByPolicy(draft, attempt.owner);
+    ConsiderReallocation(draft, attempt, committed.seq);
   }
   RetryExit(draft, node, input.fence);  // The exit may have waited for this row.
   return absl::OkStatus();

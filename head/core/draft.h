@@ -105,6 +105,12 @@ absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
 absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input);
 absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input);
 
+// reallocation.cc
+// After the row `seq` of a run, whose checkpoint is announced or committed: whether the run, if it
+// is a trial's and has reported nothing since, is paused to get other resources.
+void ConsiderReallocation(Draft& draft, const AttemptId& attempt, uint64_t seq);
+void ReallocateAfterEnd(Draft& draft, TrialId id);  // Where it was.
+
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
 void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& reason);

@@ -91,6 +91,9 @@ const auto kTrials = Overloaded{
     [](const event::TrialResumed& e) {
       return M{.invites_placement = true, .reader = {e.trial.experiment}};
     },
+    [](const event::TrialReallocated& e) {
+      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+    },
     [](const event::TrialRetried& e) {
       return M{.invites_placement = true, .reader = {e.trial.experiment}};
     },

@@ -357,27 +357,26 @@ struct OutputsKept {
 
 }  // namespace event
 
-using EventVariant =
-    std::variant<event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
-                 event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining,
-                 event::NodeResumed, event::NodeGone, event::JobSubmitted, event::JobStopRequested,
-                 event::JobEnded, event::ExperimentCreated, event::ExperimentStopRequested,
-                 event::ExperimentFinishing, event::ExperimentFinished, event::TrialCreated,
-                 event::TrialStopRequested, event::TrialEnded, event::AttemptPlaced,
-                 event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
-                 event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
-                 event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
-                 event::ExperimentReopened, event::TrialPaused, event::TrialResumed,
-                 event::TrialRetried, event::PortAgreed, event::RankExited, event::DriverAttached,
-                 event::DriverAnswered, event::SearchFinished, event::CheckpointShardCommitted,
-                 event::PreemptionRequested, event::HeadRolledBack, event::CheckpointStored,
-                 event::CheckpointReplicaLost, event::CheckpointReleased, event::StopKeyReported,
-                 event::OutputsKept, event::NodeAway, event::Answered, event::MachinesRequested,
-                 event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
-                 event::MachineDeleted, event::AttemptResizeRequested, event::AttemptResizeForced,
-                 event::AttemptResizeGivenUp, event::AttemptResized, event::ResourcesRequested,
-                 event::GpuCleared, event::ExecutorRequested, event::ExecutorReleaseRequested,
-                 event::ExecutorEnded, event::ProfileRecorded, event::SizesAnswered>;
+using EventVariant = std::variant<
+    event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
+    event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining, event::NodeResumed,
+    event::NodeGone, event::JobSubmitted, event::JobStopRequested, event::JobEnded,
+    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentFinishing,
+    event::ExperimentFinished, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
+    event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
+    event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
+    event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
+    event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
+    event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
+    event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
+    event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
+    event::Answered, event::MachinesRequested, event::MachinesCreated, event::MachinesFailed,
+    event::MachineReleased, event::MachineDeleted, event::AttemptResizeRequested,
+    event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized,
+    event::ResourcesRequested, event::GpuCleared, event::ExecutorRequested,
+    event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
+    event::SizesAnswered, event::TrialReallocated>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

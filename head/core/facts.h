@@ -207,7 +207,13 @@ struct FallbackTrial {
 };
 
 // Who decided that a trial does not run for now.
-enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
+enum class PauseCause : uint32_t {
+  kNone = 0,
+  kUser = 1,
+  kScheduler = 2,
+  kPriority = 3,
+  kResources = 4,  // Its attempt ends, so that the next one has other resources.
+};
 
 // The newest accepted row of a rank.
 struct LastReport {

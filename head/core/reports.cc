@@ -219,6 +219,8 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     if (trial != nullptr && trial->milestones.size() > rungs)
       ReviewTrials(draft, trial->id.experiment, trial->id.number);
     trial = ReportingTrial(draft.state(), owner);
+    const bool has_saved = trial != nullptr && batch.rank == 0 && with_checkpoint && is_last;
+    if (has_saved) ConsiderReallocation(draft, batch.attempt, settled);
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;

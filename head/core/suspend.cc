@@ -181,7 +181,9 @@ absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
   RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
   if (trial->end != TrialEnd::kNone || trial->stop_cause != StopCause::kNone)
     return Refuse("trial " + ToString(input.trial) + " has ended or is stopping", "");
-  if (trial->pause_cause != PauseCause::kNone) return absl::OkStatus();
+  const bool is_paused =
+      trial->pause_cause != PauseCause::kNone && trial->pause_cause != PauseCause::kResources;
+  if (is_paused) return absl::OkStatus();
   draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
   CancelBackfill(draft, Owner::Of(input.trial), "it was paused");
   return absl::OkStatus();

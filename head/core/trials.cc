@@ -92,6 +92,7 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
         RT_CHECK(false);
     }
   }
+  ReallocateAfterEnd(draft, id);
   if (draft.state().experiments.at(id.experiment).search.over)
     return MaybeFinish(draft, id.experiment);  // It was retried: the search is over already.
   const TrialEnd ended_as = trial.end;

@@ -134,6 +134,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
                    json.Set("reason", e.reason);
                  },
                  [&](const event::TrialResumed& e) { add("resume", Owner::Of(e.trial), 0); },
+                 [&](const event::TrialReallocated& e) { add("resume", Owner::Of(e.trial), 0); },
                  [&](const event::TrialRetried& e) { add("retry", Owner::Of(e.trial), 0); },
                  [&](const event::ExperimentFinishing&) { json.Set("kind", "decided"); },
                  [&](const event::DriverAnswered& e) {

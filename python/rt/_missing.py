@@ -32,13 +32,6 @@ GAPS = [
         },
     ),
     Gap(
-        "a scheduler",
-        "ASHAScheduler; or a subclass of tune.schedulers.TrialScheduler, which runs in the script",
-        {
-            "tune.schedulers": "ResourceChangingScheduler resource_changing_scheduler",
-        },
-    ),
-    Gap(
         "a callback for another library",
         "a callback of that library which calls tune.report(metrics, checkpoint=...)",
         {"tune.integration": "mxnet torch ray_train"},

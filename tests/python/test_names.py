@@ -175,7 +175,6 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.util.multiprocessing import Pool",
         "from rt.tune.search.flaml import CFO",
         "import rt.tune.suggest.skopt",
-        "from rt.tune.schedulers import ResourceChangingScheduler",
         "from rt.tune.integration.ray_train import TuneReportCallback",
         "from rt.tune.logger import CometLoggerCallback",
         "from rt.train.horovod import HorovodTrainer",
@@ -194,7 +193,6 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
     for module, name in [(rt, "timeline"), (rt, "serve"), (rt.train, "horovod"), (tune, "automl"),
-                         (tune.schedulers, "ResourceChangingScheduler"),
                          (tune.search, "flaml"), (rt.air, "execution")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None
         with pytest.raises(AttributeError, match=rf"rt has no {module.__name__}\.{name} yet"):
@@ -202,8 +200,6 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
 
 
 def test_an_algorithm_that_is_not_there_yet_says_what_works() -> None:
-    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.resource_ch.* yet"):
-        tune.run(print, scheduler="resource_changing_scheduler")
     with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.flaml yet .*Searcher"):
         tune.run(print, search_alg="flaml")
 

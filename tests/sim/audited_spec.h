@@ -63,6 +63,7 @@ struct AuditedSpec {
   Json space;
   std::set<std::string> stop_keys;             // Of the other stop rules.
   int64_t keep = 0;                            // Checkpoints; 0: all.
+  bool reallocates = false;                    // Trials that save get other resources.
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
   std::string durable_after = "store";
   Millis time_budget = 0;

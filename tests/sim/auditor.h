@@ -190,6 +190,7 @@ class Auditor {
     std::optional<bool> gate;        // As GateAt said when it came to its highest rung.
     std::set<double> promoted;       // The rungs that it may continue from.
     size_t exploited = 0;            // The comparison after which it was cloned last.
+    bool reallocating = false;       // Paused to get other resources.
     bool must_pause = false;         // Others wait for the nodes that it has.
   };
   struct ExperimentBook {
@@ -276,6 +277,7 @@ class Auditor {
   void On(const event::ExperimentReopened& e);
   void On(const event::TrialPaused& e);
   void On(const event::TrialResumed& e);
+  void On(const event::TrialReallocated& e);
   void On(const event::TrialRetried& e);
   void On(const event::DriverAttached& e);
   void On(const event::DriverAnswered& e);
@@ -350,6 +352,7 @@ class Auditor {
   void CheckCompared(const AuditedSpec& spec, const TrialBook& trial) const;
   void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
   static bool IsAnyQueued(const ExperimentBook& experiment);
+  void BeginReallocation(TrialId id);
   void CheckTurn(TrialId id);
   void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;

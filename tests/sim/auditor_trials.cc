@@ -86,6 +86,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   if (const Json* search = json->Find("search"))
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
   spec.ReadPolicies(*json);
+  spec.reallocates = json->Find("reallocation") != nullptr;
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
 }
@@ -222,9 +223,14 @@ void Auditor::On(const event::TrialEnded& e) {
 }
 
 void Auditor::On(const event::TrialPaused& e) {
-  OwnerBook& runs = TrialOf(e.trial).runs;
-  Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
+  TrialBook& trial = TrialOf(e.trial);
+  OwnerBook& runs = trial.runs;
   const AuditedSpec& spec = ExperimentOf(e.trial.experiment).spec;
+  // A person and a scheduler may pause it for longer.
+  const bool was_paused = runs.paused && !trial.reallocating;
+  Must(!runs.over && !runs.stop_requested && !was_paused, "a trial that goes on is paused, once");
+  trial.reallocating = e.cause == PauseCause::kResources;
+  if (trial.reallocating) return BeginReallocation(e.trial);
   const bool holds = spec.promotes || spec.halves || spec.interval > 0;
   const bool is_held = holds && e.cause == PauseCause::kScheduler;
   if (is_held && spec.interval > 0) CheckTurn(e.trial);
@@ -241,7 +247,7 @@ void Auditor::On(const event::TrialResumed& e) {
   OwnerBook& runs = trial.runs;
   Must(runs.paused && !runs.over, "a paused trial is resumed");
   Must(trial.held || Asked("resume", ToString(e.trial)), "somebody asked it to go on");
-  runs.paused = trial.held = trial.must_pause = false;
+  runs.paused = trial.held = trial.must_pause = trial.reallocating = false;
   if (!trial.rungs.empty()) trial.promoted.insert(trial.rungs.rbegin()->first);
 }
 

@@ -6,6 +6,7 @@ namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
+constexpr uint64_t kReallocationStream = 0x6d6f7265;
 
 // In every second run a stop rule on the iteration alone is an expression. As below, the share
 // follows from the seed.
@@ -88,7 +89,22 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(WithBounds(WithExpression(seed_, std::move(text)))));
+  return WithOtherSearch(
+      WithOtherScheduler(WithReallocation(WithBounds(WithExpression(seed_, std::move(text))))));
+}
+
+// In every fourth run trials of one bundle that save get other resources. As below, the share
+// follows from the seed.
+std::string Simulation::WithReallocation(std::string text) const {
+  Rng rng(seed_, kReallocationStream);
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  if (rng.Below(4) != 0 || has("\"ranks\"") || has("\"bundles\"") || has("\"suggests\""))
+    return text;
+  const char* policies[] = {R"({"distribute":{"increase_by":{"cpu":0.5}}})",
+                            R"({"distribute":{"increase_by":{"cpu":1},"increase_by_times":1}})",
+                            R"({"distribute_to_top":{}})"};
+  return text.replace(text.size() - 1, 1,
+                      std::string(R"(,"reallocation":)") + policies[rng.Below(3)] + "}");
 }
 
 // In every fifth run the head chooses how many ranks the trials have that would have one. As below,

@@ -224,6 +224,11 @@ alias(
         "rt.tune.schedulers.median_stopping_rule": ["MedianStoppingRule"],
         "rt.tune.schedulers.pb2": ["PB2"],
         "rt.tune.schedulers.pbt": ["PopulationBasedTraining", "PopulationBasedTrainingReplay"],
+        "rt.tune.schedulers.resource_changing_scheduler": [
+            "DistributeResources",
+            "DistributeResourcesToTopJob",
+            "ResourceChangingScheduler",
+        ],
         "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
         "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.search.concurrency_limiter": ["ConcurrencyLimiter"],

@@ -23,6 +23,7 @@ from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._native import space_of
+from rt.tune._reallocation import reallocation_of
 from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
@@ -292,6 +293,18 @@ def _space_of(request: Request) -> Optional[dict[str, Any]]:
     return scheduler.complete_space(request.space)
 
 
+def _reallocation(request: Request) -> dict[str, Any]:
+    """Raises ValueError where trials cannot be given other resources."""
+    if request.tune.reuse_actors:
+        raise ValueError("ResourceChangingScheduler starts trials again: leave reuse_actors out")
+    if callable(_chosen_resources(request)):
+        raise ValueError(
+            "ResourceChangingScheduler begins with the same resources for all trials: give them "
+            "as a dict, not as a function of the configuration"
+        )
+    return reallocation_of(request.tune.scheduler)
+
+
 def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
     """(specification without inputs, table of values, whether its name contains today's date).
 
@@ -326,6 +339,8 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         spec["mode"] = mode
     if tune.constraints:
         spec["constraints"] = tune.constraints
+    if reallocation_of(tune.scheduler):
+        spec["reallocation"] = _reallocation(request)
     budget = _budget(request)
     if budget is not None:
         spec["time_budget"] = budget

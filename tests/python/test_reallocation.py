@@ -1,0 +1,82 @@
+"""ResourceChangingScheduler: what of Ray's arguments becomes of the specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rt import tune
+from rt.tune._experiment import Request, build_spec
+from rt.tune.schedulers import (
+    ASHAScheduler,
+    DistributeResources,
+    DistributeResourcesToTopJob,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
+
+
+def spec_of(scheduler: Any, **more: Any) -> dict[str, Any]:
+    settings = tune.TuneConfig(metric="loss", mode="min", scheduler=scheduler, **more)
+    return build_spec(Request(print, {"lr": 0.1}, settings, tune.RunConfig(name="e")))[0]
+
+
+def test_it_is_written_beside_its_base_scheduler() -> None:
+    spec = spec_of(ResourceChangingScheduler(ASHAScheduler(max_t=16)))
+    assert spec["reallocation"] == {"distribute": {}}
+    assert spec["scheduler"]["asha"]["max_t"] == 16
+    plain = spec_of("resource_changing")
+    assert plain["scheduler"] == {"fifo": {}} and plain["reallocation"] == {"distribute": {}}
+    assert "reallocation" not in spec_of(ResourceChangingScheduler("asha", None))
+    assert "reallocation" not in spec_of("asha")
+
+
+def test_arguments_of_the_allocation_are_translated() -> None:
+    even = DistributeResources(True, {"CPU": 2, "GPU": 0}, 3, {"GPU": 1})
+    assert even.to_spec() == {
+        "distribute": {
+            "add_bundles": True,
+            "increase_by": {"cpu": 2},
+            "increase_by_times": 3,
+            "reserve": {"cpu": 0, "gpu": 1},
+        }
+    }
+    assert DistributeResources(increase_by_times=3).to_spec() == {"distribute": {}}
+    top = DistributeResourcesToTopJob(increase_by={"GPU": 1}, metric="acc", mode="max")
+    assert top.to_spec() == {
+        "distribute_to_top": {
+            "increase_by": {"cpu": 0, "gpu": 1}, "metric": "acc", "mode": "max",
+        }
+    }  # fmt: skip
+
+
+def test_a_scheduler_of_the_scripts_own_decides_in_the_driver() -> None:
+    class Own(TrialScheduler):
+        pass
+
+    own = Own()
+    assert tune.schedulers.as_scheduler(ResourceChangingScheduler(own)) is own
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ResourceChangingScheduler(None, print), "function of your own"),
+        (lambda: ResourceChangingScheduler(ResourceChangingScheduler()), "itself"),
+        (lambda: DistributeResources(increase_by={"memory": 1}), "CPU and GPU only"),
+        (lambda: DistributeResources(increase_by={"CPU": -1}), "below 0"),
+        (lambda: DistributeResources(increase_by_times=1.5), "whole number"),
+        (lambda: DistributeResourcesToTopJob(metric="loss"), "belong together"),
+        (lambda: spec_of(ResourceChangingScheduler(), reuse_actors=True), "reuse_actors"),
+    ],
+)
+def test_what_it_cannot_do_is_refused(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_resources_that_depend_on_the_configuration_are_refused() -> None:
+    trainable = tune.with_resources(print, lambda config: {"cpu": 1})
+    settings = tune.TuneConfig(scheduler=ResourceChangingScheduler())
+    with pytest.raises(ValueError, match="as a dict"):
+        build_spec(Request(trainable, {}, settings, tune.RunConfig(name="e")))
