@@ -110,6 +110,11 @@ Json AsAsked(const ResourceRequest& request) {
   if (request.strategy != Strategy::kPack)
     json.Set("strategy", kStrategies[static_cast<size_t>(request.strategy)]);
   if (request.spread_gpus) json.Set("gpu_sharing", "spread");
+  if (!request.gpu_types.empty()) {
+    Json types = Json::MakeArray();
+    for (const std::string& type : request.gpu_types) types.Append(type);
+    json.Set("gpu_type", std::move(types));
+  }
   return json;
 }
 

@@ -393,6 +393,7 @@ class Places:
             for each in listed.values():
                 self._apply(each)
             for number in missing:
+                self._newest.pop(number)
                 why = "the head does not know it any more"
                 self._apply({"id": number, "state": "ENDED", "outcome": "LOST", "reason": why})
 
@@ -400,10 +401,10 @@ class Places:
         number = int(each["id"])
         hub = self._hub
         pool = self._pools.get(number)
+        if pool is None or self.is_closed:
+            return  # What is not known yet is looked at again once it is.
         if each["state"] == "ENDED":
             self._newest.pop(number, None)
-        if pool is None or self.is_closed:
-            return
         if each["state"] == "RUNNING" and number not in pool.slots:
             with hub.lock:
                 is_new = number not in self._reached
