@@ -1,10 +1,10 @@
 // Elastic owners: live attempts whose request has bounds, and whose number of ranks the head
 // changes while they run (docs/adr/0035). Two decisions, both carried out as resizes (resize.cc):
 //  * Step shrinks elastic attempts at once for owners that wait for capacity, down to their
-//  minimum.
+//    minimum.
 //  * A policy on the compute lane answers how the other capacity is shared out. A question is a
-//  value,
-//    its answer follows from it alone, and Step checks each size against its state when it arrives.
+//    value, its answer follows from it alone, and Step checks each size against
+//    its state when it arrives.
 #pragma once
 
 #include <cstdint>
