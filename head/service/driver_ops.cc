@@ -400,9 +400,9 @@ void KillActor(const Call& call, JsonDone done) {
 // What tasks need, and nothing that could disturb the search or the cluster.
 const std::set<std::string>& OfTasks() {
   static const std::set<std::string> names = {
-      "executor_request",  "executor_wait",     "executor_release",  "executor_route",
-      "actor_get",         "actor_list",        "actor_kill",        "cluster_status",
-      "node_list",         "blob_find_missing", "blob_put_chunk",    "blob_put_manifest",
+      "executor_request",  "executor_wait",     "executor_release", "executor_route",
+      "actor_get",         "actor_list",        "actor_kill",       "cluster_status",
+      "node_list",         "blob_find_missing", "blob_put_chunk",   "blob_put_manifest",
       "blob_get_manifest", "blob_get_chunk"};
   return names;
 }

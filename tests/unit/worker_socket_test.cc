@@ -334,8 +334,11 @@ TEST_CASE("a profile line that cannot be taken is dropped without an error, and 
   Site site;
   Client client(site.path);
   REQUIRE(client.Greet());
-  const std::string line = R"({"op":"profile","type":"profile","seq":1,"elastic":{}})" "\n";
-  client.Say(line + line + R"({"op":"report","seq":1,"metrics":{"loss":1}})" "\n");
+  const std::string line = R"({"op":"profile","type":"profile","seq":1,"elastic":{}})"
+                           "\n";
+  client.Say(line + line +
+             R"({"op":"report","seq":1,"metrics":{"loss":1}})"
+             "\n");
   const std::string dropped = client.Line();
   CHECK(dropped.find(R"("op":"profile_dropped")") != std::string::npos);
   CHECK(dropped.find("not wanted") != std::string::npos);  // The attempt is not elastic.
