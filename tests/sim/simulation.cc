@@ -1,5 +1,7 @@
 #include "tests/sim/simulation.h"
 
+#include "common/base/limits_executors.h"
+
 namespace rt::sim {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr Millis kLivenessLimit = 600'000;
 // With machines that never boot, which are given up after 15 minutes.
 constexpr Millis kCloudLivenessLimit = 2'400'000;
 // From the last end until the last program and run directory are gone.
-constexpr Millis kCleanupLimit = 30'000;
+// A driver whose request was on its way at the end may have died: its session ends after the lease.
+constexpr Millis kCleanupLimit = 30'000 + limits::kSessionLease;
 
 }  // namespace
 
