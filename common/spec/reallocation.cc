@@ -8,18 +8,18 @@
 namespace rt {
 namespace {
 
-using Kind = ReallocationSpec::Kind;
+using Sharing = ReallocationSpec::Kind;
 
 constexpr char kKey[] = "reallocation";
 constexpr int64_t kTimesMax = 1'000'000;
 
-Kind KindOf(std::string_view name) {
-  if (name == "distribute") return Kind::kEven;
-  return name == "distribute_to_top" ? Kind::kTop : Kind::kNone;
+Sharing KindOf(std::string_view name) {
+  if (name == "distribute") return Sharing::kEven;
+  return name == "distribute_to_top" ? Sharing::kTop : Sharing::kNone;
 }
 
-const char* PolicyName(Kind kind) {
-  return kind == Kind::kTop ? "distribute_to_top" : "distribute";
+const char* PolicyName(Sharing kind) {
+  return kind == Sharing::kTop ? "distribute_to_top" : "distribute";
 }
 
 absl::Status ReadAmounts(const Json& options, const std::string& path, const char* key,
@@ -82,7 +82,7 @@ absl::Status ReadReallocation(const Json& json, const ResourceRequest& base,
   const Json* value = json.Find(kKey);
   if (value == nullptr || value->is_null()) return absl::OkStatus();
   const bool is_one = value->is_object() && value->object().size() == 1;
-  spec.kind = is_one ? KindOf(value->object().front().first) : Kind::kNone;
+  spec.kind = is_one ? KindOf(value->object().front().first) : Sharing::kNone;
   if (!spec.is_given())
     return SpecError(kKey, "must be one of distribute and distribute_to_top",
                      "for example {distribute: {increase_by: {cpu: 1}}}");
@@ -91,7 +91,7 @@ absl::Status ReadReallocation(const Json& json, const ResourceRequest& base,
   const Json empty = Json::MakeObject();
   const Json& given = options.is_null() ? empty : options;
   std::vector<std::string> known = {"add_bundles", "increase_by", "increase_by_times", "reserve"};
-  if (spec.kind == Kind::kTop) known.insert(known.end(), {"metric", "mode"});
+  if (spec.kind == Sharing::kTop) known.insert(known.end(), {"metric", "mode"});
   RT_RETURN_IF_ERROR(CheckKeys(given, known, path.substr(0, path.size() - 1)));
   if (const Json* add = given.Find("add_bundles"); add != nullptr && !add->is_null()) {
     if (!add->is_bool()) return SpecError(path + "add_bundles", "must be true or false");
