@@ -179,6 +179,19 @@ def check_probe(device: Device) -> None:
     CHECKS.line("probe-time", found["seconds"] <= 10, f"{found['seconds']:.1f} s", "10 s")
 
 
+def check_type(device: Device) -> None:
+    custom = device.cluster.node("worker-1")["resources_total"]["custom"]
+    types = [name.split(":")[1] for name in custom if name.startswith("accelerator_type:")]
+    CHECKS.line("type-known", len(types) == 1, f"{types} of {device.gpu()['name']!r}", "one")
+    spec = "experiment: typed\ncommand: ['true']\nresources: {gpu: 1, gpu_type: [X1, %s]}\n"
+    number = device.cluster.submit("typed", spec % types[0])
+    CHECKS.line("type-placed", device.wait_end(number)["state"] == "COMPLETED", types[0], "")
+    (device.cluster.work / "wrong.yaml").write_text(spec % "X2")
+    refused = device.cluster.rt("submit", "--detach", "wrong.yaml", check=False)
+    CHECKS.line("type-unknown", refused.returncode != 0 and types[0] in refused.stderr,
+                refused.stderr.strip().replace("\n", " ")[:200], "names the types that are there")
+
+
 def check_telemetry(device: Device) -> None:
     number = device.submit("busy", "busy", "12", "4")
     device.wait_metric(number, "ready")
@@ -368,7 +381,7 @@ def main() -> int:
     for name in ("checks.txt", "failures.txt"):
         (OUT / name).unlink(missing_ok=True)
     device = Device()
-    checks = [("probe", check_probe), ("telemetry", check_telemetry),
+    checks = [("type", check_type), ("probe", check_probe), ("telemetry", check_telemetry),
               ("suspend", check_suspend), ("out-of-memory", check_out_of_memory),
               ("leftovers", check_leftovers), ("kept", check_kept), ("cost", check_cost),
               ("users-error", check_wrong_address)]
