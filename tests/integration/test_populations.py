@@ -1,5 +1,5 @@
 """Schedulers of the head in plain scripts: promotion ASHA, HyperBand and population based training,
-which resume trials from checkpoints, and the median stopping rule."""
+which resume trials from checkpoints, resources that change, and the median stopping rule."""
 
 import json
 import unittest
@@ -153,6 +153,32 @@ print("RESULT", json.dumps({
     "stopped": [len(rows) for rows in stopped]}))
 """
 
+# One trial is short; the other one gets its cpus, and those that nobody has.
+GROWTH = TRAINABLE + """
+import rt
+from rt.tune.schedulers import ResourceChangingScheduler
+
+def climb(config):
+    state = load() or {"step": 0}
+    while state["step"] < config["steps"]:
+        state["step"] += 1
+        cpus = tune.get_context().get_trial_resources()["cpu"]
+        save(state, {"step": state["step"], "cpus": cpus})
+
+rt.init(num_cpus=3)
+results = tune.Tuner(
+    tune.with_resources(climb, {"cpu": 1}),
+    param_space={"steps": tune.grid_search([2, 30])},
+    tune_config=tune.TuneConfig(metric="step", mode="max", scheduler=ResourceChangingScheduler()),
+    run_config=tune.RunConfig(name="growth"),
+).fit()
+found = []
+for each in results:
+    with open(os.path.join(each.path, "result.json")) as file:
+        found.append([[row["step"], row["cpus"]] for row in map(json.loads, file)])
+print("RESULT", json.dumps(found))
+"""
+
 
 class PopulationsTest(unittest.TestCase):
     def setUp(self) -> None:
@@ -181,6 +207,12 @@ class PopulationsTest(unittest.TestCase):
         self.assertEqual(found["hyperband"], [[3, 3, 1, 1, 3], 1])
         # The third is worse than the median of the first two as soon as the grace period is over.
         self.assertEqual(found["median"], [[9, 9, 4, 9], 1])
+
+    def test_a_trial_that_saves_gets_the_resources_that_nobody_has(self) -> None:
+        short, long = self.result_of(GROWTH)
+        self.assertEqual([step for step, _ in short], [1, 2])
+        self.assertEqual([step for step, _ in long], list(range(1, 31)))  # None twice.
+        self.assertEqual((long[0][1], long[-1][1]), (1, 3))
 
     def test_a_population_takes_turns_and_policies_are_replayed(self) -> None:
         found = self.result_of(TURNS)
