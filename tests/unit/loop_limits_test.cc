@@ -55,6 +55,9 @@ TEST_CASE("loop: snapshots are taken at the threshold, and a start from one give
   }
   WaitFor([&] { return SnapshotSeq(*journal) > 0; });
   CHECK(SnapshotSeq(*journal) >= 50);
+  harness = nullptr;
+  harness = std::make_unique<LoopHarness>();
+  harness->Start(*journal);                    // Without further snapshots.
   auto after = harness->Post(JobOf("after"));  // The snapshot is not the whole story.
   REQUIRE(Wait(after).status.ok());
   const std::string live = harness->Dump();
