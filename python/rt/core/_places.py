@@ -88,11 +88,6 @@ class Pool:
         """It needs no capacity: one executor has all its processes."""
         return not any(amount for _, amount in self.shape[0])
 
-    @property
-    def is_starved(self) -> bool:
-        """Work waits, and no executor could run it later."""
-        return self.hungry_at is not None and not self.slots and bool(self.asked)
-
     def add(self, task: Task, first: bool = False) -> None:
         """A task is ready to run."""
         queue = self.pending.get(task.depth)
@@ -129,6 +124,14 @@ class Pool:
     def busy(self) -> int:
         """How many slots run something."""
         return sum(1 for slot in self.slots.values() if slot.running)
+
+    def describe(self, actors: int) -> str:
+        """What waits for what, for people; `actors` of its shape wait."""
+        return (
+            f"{dict(self.shape[0])}: {self.waiting()} tasks and {actors} actors wait, "
+            f"{self.busy()} of {len(self.slots)} executors are busy, {len(self.asked)} are asked "
+            f"for, limit {self.limit}"
+        )
 
 
 class Conn:

@@ -438,7 +438,7 @@ class Schedule:
         """Work that waits, and whose pool has no executor, gets the capacity of another pool."""
         if now - self._shared_at < _SHARE_S:
             return
-        starved = [pool for pool in self.pools.values() if pool.is_starved]
+        starved = filter(self._is_starved, self.pools.values())
         if any(now - (pool.hungry_at or now) > _SHARE_S for pool in starved):
             self._shared_at = now
             for pool in self.pools.values():
@@ -446,9 +446,16 @@ class Schedule:
                     self._withdraw(pool)  # Its requests would come first. It may make new ones.
             self.yield_slot()
 
+    def _is_starved(self, pool: Pool) -> bool:
+        """Work waits, and no executor could run it later."""
+        waits = pool.head() is not None or self.hub.actors.waits(pool) > 0
+        return pool.hungry_at is not None and not pool.slots and waits
+
     def freed(self, slot: Slot) -> None:
         """An actor's process has ended: its place goes to work that has waited for longer."""
-        if any(pool.is_starved for pool in self.pools.values() if pool is not slot.pool):
+        others = (pool for pool in self.pools.values() if pool is not slot.pool)
+        if any(map(self._is_starved, others)):
+            self._withdraw(slot.pool)
             self.drain_slot(slot.pool, slot)
             self.settle(slot)
         else:
@@ -488,11 +495,5 @@ class Schedule:
 
     def describe(self) -> str:
         """What waits for what, for people."""
-        lines = []
-        for pool in self.pools.values():
-            lines.append(
-                f"{dict(pool.shape[0])}: {pool.waiting()} tasks and {self.hub.actors.waits(pool)} "
-                f"actors wait, {pool.busy()} of {len(pool.slots)} executors are busy, "
-                f"{len(pool.asked)} are asked for, limit {pool.limit}"
-            )
-        return "; ".join(lines)
+        pools = self.pools.values()
+        return "; ".join(pool.describe(self.hub.actors.waits(pool)) for pool in pools)
