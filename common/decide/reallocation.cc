@@ -92,7 +92,7 @@ int64_t UnitsFor(const ReallocationSpec& spec, const ResourceRequest& base,
   int64_t cpu = available.cpu - spec.reserve.cpu, gpu = available.gpu - spec.reserve.gpu;
   const auto count = static_cast<int64_t>(trials.size());
   const Resources unit = ReallocationUnit(spec, base), least = base.Total();
-  // What could be added if every trial had what it began with.
+  // The units that remain when each trial has only the resources that it began with.
   const int64_t shared =
       std::max<int64_t>(0, CountIn(cpu - count * least.cpu, gpu - count * least.gpu, unit));
   for (const ReallocatedTrial& trial : trials) {

@@ -1,7 +1,6 @@
-// Whether a trial that has saved is given other resources: the policies of
-// common/spec/reallocation.h. The quantities are those of Ray's DistributeResources and
-// DistributeResourcesToTopJob: capacity that no trial has is added to the trial that is asked
-// about, and capacity that others lack is taken from it. Pure.
+// The policies of common/spec/reallocation.h: how many resources a trial gets after it has saved.
+// The amounts are those of Ray's DistributeResources and DistributeResourcesToTopJob: a trial gets
+// free capacity, and gives up capacity that other trials lack. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +19,14 @@ struct ReallocatedTrial {
 
 // Cpus and gpus that a trial with `base` grows or shrinks by at once.
 Resources ReallocationUnit(const ReallocationSpec& spec, const ResourceRequest& base);
-// How often the trial with that request has grown.
+// The number of units by which the trial with that request has grown.
 int64_t AddedUnits(const ReallocationSpec& spec, const ResourceRequest& base,
                    const ResourceRequest& request);
 // `base`, grown so often.
 ResourceRequest WithAddedUnits(const ReallocationSpec& spec, const ResourceRequest& base,
                                int64_t units);
-// How often the trial `number`, one of `trials`, should have grown. `available`: the cpus and gpus
-// that the trials have and those that nobody has.
+// The number of units by which the trial `number`, one of `trials`, should have grown.
+// `available`: the cpus and gpus of these trials, and the free ones.
 int64_t UnitsFor(const ReallocationSpec& spec, const ResourceRequest& base,
                  const Resources& available, const std::vector<ReallocatedTrial>& trials,
                  uint32_t number);

@@ -223,8 +223,8 @@ class Scheduler {
   // Whether Review reads SearchReview::population also when no trial was recorded, while some are
   // paused.
   virtual bool compares_population(const ExperimentSpec&) const { return true; }
-  // Whether Review leaves trials paused until the store has their newest checkpoint. It is asked at
-  // each tick as well then, while trials are paused.
+  // True: Review keeps a trial paused until the store has its newest checkpoint. Review then also
+  // runs at each tick while trials are paused.
   virtual bool waits_for_store() const { return false; }
   // Whether the configurations of clones come from a model on the compute lane, which answers an
   // ExploreQuestion. Review then clones no trial, and ParentOf is asked for each trial that was

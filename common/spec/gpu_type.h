@@ -10,9 +10,9 @@
 
 namespace rt {
 
-// Of a name as NVML or a cloud gives it: "NVIDIA H100 80GB HBM3" is an H100, "NVIDIA GeForce RTX
-// 3090" an RTX3090. A MIG instance is not its gpu: "NVIDIA H100 80GB HBM3 MIG 1g.10gb" is an
-// H100-MIG. Empty: the name has no part with letters and digits.
+// The type in a name that NVML or a cloud reports: "H100" for "NVIDIA H100 80GB HBM3", "RTX3090"
+// for "NVIDIA GeForce RTX 3090". A MIG instance has a type of its own, such as "H100-MIG". Empty:
+// no word of the name has letters and digits.
 std::string GpuTypeOf(std::string_view name);
 // "accelerator_type:H100".
 std::string GpuTypeResource(std::string_view type);

@@ -31,7 +31,8 @@ struct ResourceRequest {
   // within them. Both 0: it has the size that it asks for.
   uint32_t ranks_min = 0, ranks_max = 0;
   bool spread_gpus = false;  // Shares of a gpu go to the emptiest device instead of the fullest.
-  // Its gpus are all of one of these types (gpu_type.h), of the first that has room; empty: of any.
+  // The types that its gpus may have (gpu_type.h), the best first. All of them get the first type
+  // that has room. Empty: any type.
   std::vector<std::string> gpu_types;
 
   const Resources& one() const { return bundles.front(); }

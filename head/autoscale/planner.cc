@@ -110,7 +110,7 @@ class Planner {
         [&](size_t a, size_t b) { return pools_[a].each.gpu == 0 && pools_[b].each.gpu > 0; });
   }
 
-  // Of gpu types the first that a pool has, unless nodes that come anyway have room.
+  // A request that names gpu types gets the first type that a pool or a node on its way can hold.
   void Meet(const Demand& demand) {
     if (!demand.wanted.gpu_types.empty()) {
       for (ResourceRequest& one : demand.wanted.Alternatives()) {

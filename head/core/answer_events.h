@@ -55,8 +55,8 @@ struct TrialResumed {
   TrialId trial;
   RT_FIELDS(TrialResumed, trial);
 };
-// It was paused to get other resources, and its attempt has ended: it waits for nodes again, and
-// has these from its next attempt on.
+// A trial that was paused for a change of its resources has ended its attempt. It waits for nodes
+// again, and its next attempt has these resources.
 struct TrialReallocated {
   TrialId trial;
   std::string resources;         // JSON; empty: as its experiment says.

@@ -27,7 +27,7 @@ bool IsEnding(const World& world, const Owner& owner, const Attempt& live) {
          PolicyOf(owner).is_stopping(world.state, owner);
 }
 
-// Whether the policy may change the attempt's size now: its last change was some time ago.
+// Whether the policy may change the attempt's size now. It may not soon after the last change.
 bool MayChange(const Core& core, const Owner& owner, const Attempt& live, Millis now) {
   if (live.resize.is_pending() || IsEnding(core.world, owner, live) || live.is_backfilled())
     return false;
@@ -325,7 +325,7 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
   const State& state = draft.state();
   const event::SizesAnswered& answer = input.answer;
   if (input.epoch != state.epoch || answer.observed_through > state.seq) return absl::OkStatus();
-  // It came so late that the question has been asked again.
+  // The answer is too old: the question has been asked again.
   if (draft.now > input.asked_at + limits::kLaneOverdueAfter) return absl::OkStatus();
   if (answer.groups.empty()) return absl::OkStatus();
   std::erase_if(draft.soft().elastic_tries,
@@ -340,7 +340,7 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
         const Attempt* live = FindLive(draft.state(), job.attempt);
         const bool may_change = live != nullptr && !job.fixed && job.ranks != live->members.size();
         if (!may_change || (job.ranks > live->members.size()) != grows) continue;
-        // It is computed once, because ranks that were added can be taken back for those who wait.
+        // Computed once: ranks that are added here can be taken back for owners that wait.
         if (grows && !is_awaited.has_value()) is_awaited = IsAwaited(draft);
         TryResize(draft, job, is_awaited.value_or(false));
       }

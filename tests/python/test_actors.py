@@ -52,6 +52,14 @@ def use(counter: Any, times: int) -> list[int]:
     return ray.get([counter.add.remote() for _ in range(times)])
 
 
+@ray.remote
+def waits(path: str) -> int:
+    """Returns 100 once the file is there."""
+    while not os.path.exists(path):
+        time.sleep(0.002)
+    return 100
+
+
 def test_calls_of_one_caller_arrive_in_order_and_keep_the_state() -> None:
     counter = Counter.remote(10)
     assert ray.get([counter.add.remote() for _ in range(500)]) == list(range(11, 511))
@@ -85,12 +93,6 @@ def test_a_handle_that_is_passed_to_tasks_is_the_same_actor() -> None:
 
 
 def test_a_call_waits_for_its_argument_and_later_calls_for_it(tmp_path: Path) -> None:
-    @ray.remote
-    def waits(path: str) -> int:
-        while not os.path.exists(path):
-            time.sleep(0.002)
-        return 100
-
     counter = Counter.remote()
     late = waits.remote(str(tmp_path / "gate"))
     refs = [counter.add.remote(late), counter.add.remote(1)]
@@ -451,12 +453,6 @@ def test_what_an_actor_said_last_counts_though_it_cannot_be_written_to() -> None
 
 
 def test_a_late_argument_holds_up_no_other_caller(tmp_path: Path) -> None:
-    @ray.remote
-    def waits(path: str) -> int:
-        while not os.path.exists(path):
-            time.sleep(0.002)
-        return 100
-
     counter = Counter.remote()
     late = waits.remote(str(tmp_path / "gate"))
     mine = [counter.add.remote(late), counter.add.remote(1)]
