@@ -204,3 +204,22 @@ def test_nothing_waits_for_an_executor_or_the_disk_with_the_lock(
     until(lambda: not client.store_of.is_over)
     ray.kill(large)
     assert found == []
+
+
+def test_a_disk_that_cannot_be_written_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    numpy = pytest.importorskip("numpy")
+    session, told = hub(), []
+    before = session.store_of._bound
+
+    def fails(_packed: Any) -> Any:
+        raise OSError("the disk is broken")
+
+    monkeypatch.setattr(session.store_of, "spill", fails)
+    monkeypatch.setattr(session, "print_out", lambda _stream, text: told.append(text))
+    session.store_of.set_bound(1_000_000)
+    try:
+        refs = [ray.put(numpy.full(200_000, i)) for i in range(3)]
+        assert [int(ray.get(each)[7]) for each in refs] == [0, 1, 2]
+        assert told == ["rt: large values stay in memory: the disk is broken\n"]
+    finally:
+        session.store_of.set_bound(before)

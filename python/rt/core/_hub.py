@@ -38,7 +38,7 @@ class Hub(Client):
         self.store_of = Store()
         self._spilling = threading.Lock()  # Taken before the lock of the pump.
         self._spiller_runs = False
-        self._spill_failed = False
+        self._spill_failed = self._spill_told = False
         self._is_putting = False  # The driver's own value: `store` spills itself.
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
@@ -72,9 +72,8 @@ class Hub(Client):
         return self._next
 
     def _own(self, count: int) -> list[int]:
-        first = self._next + 1
         self._next += count
-        return list(range(first, first + count))
+        return list(range(self._next - count + 1, self._next + 1))
 
     def conn_number(self) -> int:
         """The first number of what a process creates."""
@@ -166,8 +165,7 @@ class Hub(Client):
                     return
 
     def _spill_over(self) -> None:
-        """Writes the oldest values to the disk until the others fit into the memory. Without the
-        lock: while it writes, values come and go."""
+        """Writes the oldest values to the disk until the others fit. Without the lock."""
         store = self.store_of
         with self._spilling:
             self._spill_failed = False
@@ -181,8 +179,10 @@ class Hub(Client):
                 assert isinstance(packed, Shared)
                 try:
                     spilled = store.spill(packed)
-                except OSError:  # The disk has filled up: the value stays where it is.
-                    self._spill_failed = True
+                except OSError as error:  # The value stays where it is.
+                    if not self._spill_told:
+                        self.print_out("err", f"rt: large values stay in memory: {error}\n")
+                    self._spill_failed = self._spill_told = True
                     return
                 with self.lock:
                     if entry.packed is packed:
