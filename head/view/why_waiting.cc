@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/gpu_type.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/pools.h"
@@ -127,6 +128,14 @@ Waiting WhyBackfilled(const State& state, const Owner& owner) {
       "the end of trial " + before};
 }
 
+// Whether the gpus of the node have a type that the request may get.
+bool HasType(const Node& node, const ResourceRequest& wanted) {
+  const auto& custom = node.inventory.resources.custom;
+  return wanted.gpu_types.empty() ||
+         std::any_of(wanted.gpu_types.begin(), wanted.gpu_types.end(),
+                     [&](const auto& type) { return custom.contains(GpuTypeResource(type)); });
+}
+
 // The node that lacks least of what is wanted: the fewest kinds, then the most cpus free.
 struct Closest {
   std::string node, shortage;
@@ -198,7 +207,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
     if (node.draining || !MayTakeWork(core, id, now)) continue;
     if (avoided.contains(id)) continue;
     ++usable;
-    closest.Consider(one, node, FreeOn(world, id));
+    if (HasType(node, wanted)) closest.Consider(one, node, FreeOn(world, id));
   }
   if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
   const std::string drain =
@@ -223,6 +232,9 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
                 (wanted.Total().gpu > 0 ? GpuFaults(core, now) : ""),
             frees};
   }
+  if (closest.node.empty())
+    return {"needs " + Describe(wanted) + "; no node with such gpus can take work now" + but,
+            frees};
   if (closest.shortage.empty()) {
     if (std::string before = QueuedBefore(world, owner); !before.empty())
       return {"waits: capacity is reserved for " + before,
