@@ -325,9 +325,7 @@ std::optional<CmaAnswer> CmaEs::Suggest(const Observations& seen, uint64_t numbe
     }
     answer.point = Best(seen, answer.point, taken, rng);
   }
-  if (!taken.Has(answer.point)) return answer;
-  if (std::optional<Point> free = taken.Free(rng)) answer.point = *std::move(free);
-  else answer.repeated = true;
+  answer.repeated = !taken.Avoid(answer.point, rng);
   return answer;
 }
 

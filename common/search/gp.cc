@@ -232,9 +232,7 @@ std::optional<GpAnswer> GpOptimizer::Suggest(const Observations& seen, uint64_t 
       if (answer.from_model) answer.point = *std::move(best);
     }
   }
-  if (!taken.Has(answer.point)) return answer;
-  if (std::optional<Point> free = taken.Free(rng)) answer.point = *std::move(free);
-  else answer.repeated = true;
+  answer.repeated = !taken.Avoid(answer.point, rng);
   return answer;
 }
 

@@ -156,10 +156,8 @@ std::optional<GpAnswer> SuggestGpOutcomes(const Encoding& encoding, const Observ
     answer.from_model = !best->empty();
     if (answer.from_model) answer.point = *std::move(best);
   }
-  if (!taken.Has(answer.point)) return answer;
   Rng rng(seed, number);
-  if (std::optional<Point> free = taken.Free(rng)) answer.point = *std::move(free);
-  else answer.repeated = true;
+  answer.repeated = !taken.Avoid(answer.point, rng);
   return answer;
 }
 

@@ -8,11 +8,31 @@ namespace {
 
 // Places that are looked at for a free configuration: some milliseconds.
 constexpr uint64_t kPlacesMax = 20'000;
+// A space with a real axis may have configurations without one, which may all be taken.
+constexpr int kDrawsMax = 100;
 
 }  // namespace
 
-bool Taken::Has(const Point& point) const {
-  if (!applies_) return false;
+bool Taken::Avoid(Point& point, Rng& rng) const {
+  if (!IsOfTrial(point)) return true;
+  std::optional<Point> other = applies_ ? Free(rng) : Redrawn(point, rng);
+  if (!other.has_value()) return false;
+  point = *std::move(other);
+  return true;
+}
+
+std::optional<Point> Taken::Redrawn(const Point& point, Rng& rng) const {
+  for (int draw = 0; draw < kDrawsMax; ++draw) {
+    Point other = point;
+    for (size_t i = 0; i < other.size(); ++i)
+      if (draw > 0 || encoding_.axes()[i].kind() == Axis::Kind::kReal) other[i] = rng.Uniform();
+    other = encoding_.Snap(std::move(other));
+    if (!IsOfTrial(other)) return other;
+  }
+  return std::nullopt;
+}
+
+bool Taken::IsOfTrial(const Point& point) const {
   const auto is_here = [&](const auto& trial) { return trial.point == point; };
   return std::any_of(observations_.finished.begin(), observations_.finished.end(), is_here) ||
          std::any_of(observations_.in_flight.begin(), observations_.in_flight.end(), is_here);

@@ -1,6 +1,5 @@
-// Which configurations of a discrete space have been proposed, so that none is proposed twice. A
-// space with a real axis has no end, and nothing is taken there. Refers to what it is made of.
-// Pure.
+// Which configurations have been proposed, so that none is proposed twice. Refers to what it is
+// made of. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +16,20 @@ class Taken {
   Taken(const Encoding& encoding, const Observations& observations)
       : encoding_(encoding), observations_(observations), applies_(encoding.IsDiscrete()) {}
 
-  // Whether a trial, finished or in flight, has this configuration. The point is snapped.
-  bool Has(const Point& point) const;
-  // The first configuration that is not taken, from a random one on; nullopt when all are.
-  std::optional<Point> Free(Rng& rng) const;
+  // Whether a trial, finished or in flight, has this configuration. The point is snapped. Always
+  // false in a space with a real axis, where candidates rarely meet: a search through many
+  // candidates is quick then, and Avoid looks at the one that was chosen.
+  bool Has(const Point& point) const { return applies_ && IsOfTrial(point); }
+  // Moves the point to a configuration that no trial has, if one has it. False: all are taken, and
+  // the point stays.
+  bool Avoid(Point& point, Rng& rng) const;
 
  private:
+  bool IsOfTrial(const Point& point) const;
+  // The first configuration that is not taken, from a random one on; nullopt when all are.
+  std::optional<Point> Free(Rng& rng) const;
+  // The point with other values of its real axes; after that any point. nullopt: none was found.
+  std::optional<Point> Redrawn(const Point& point, Rng& rng) const;
   uint64_t PlaceOf(const Point& point) const;
   Point PointAt(uint64_t place) const;
 

@@ -159,9 +159,7 @@ std::vector<double> Correlation(const Split& split, const std::vector<size_t>& a
 }
 
 TpeAnswer Untaken(TpeAnswer answer, const Taken& taken, Rng& rng) {
-  if (!taken.Has(answer.point)) return answer;
-  if (std::optional<Point> free = taken.Free(rng)) answer.point = *std::move(free);
-  else answer.repeated = true;
+  answer.repeated = !taken.Avoid(answer.point, rng);
   return answer;
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/rng.h"
 #include "common/search/sobol.h"
+#include "common/search/taken.h"
 #include "common/search/tpe.h"
 
 using namespace rt;
@@ -73,6 +74,25 @@ Point Suggested(const Encoding& encoding, const Observations& seen, uint64_t num
   return SuggestTpe(encoding, seen, 1, number)->point;
 }
 }  // namespace
+
+TEST_CASE("taken: a configuration with a real value is not proposed twice either") {
+  const Encoding mixed =
+      CubeOf(R"({"a":{"uniform":[0,1]},"b":{"randint":[0,4]},"c":{"choice":["p","q"]}})");
+  const Point corner = mixed.Snap({0, 0.1, 0.9});
+  Observations seen;
+  seen.in_flight.push_back({.number = 0, .point = corner});
+  const Taken taken(mixed, seen);
+  Rng rng(1, 2);
+  Point free = mixed.Snap({0.5, 0.1, 0.9});
+  const Point before = free;
+  CHECK(taken.Avoid(free, rng));
+  CHECK(free == before);
+  Point again = corner;
+  CHECK(taken.Avoid(again, rng));
+  CHECK(again[0] != corner[0]);
+  CHECK((again[0] > 0 && again[0] < 1));
+  CHECK((again[1] == corner[1] && again[2] == corner[2]));  // Only the real value is another one.
+}
 
 TEST_CASE("tpe: every point is inside the cube and snapped, in a space of all kinds of variables") {
   const Encoding encoding = CubeOf(kMixed);
