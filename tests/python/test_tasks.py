@@ -218,42 +218,6 @@ def test_a_task_may_have_hundreds_of_large_arguments() -> None:
     assert ray.get(total.remote(*refs)) == 450_000
 
 
-def test_a_value_that_fits_nowhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = hub().store_of
-    monkeypatch.setattr(store, "_bound", 0)
-    monkeypatch.setenv("RT_SPILL_DIR", "/nonexistent")
-    monkeypatch.setattr(store, "_directory", "")
-    with pytest.raises(exceptions.ObjectStoreFullError):
-        ray.put(b"x" * 200_000)
-
-    @ray.remote
-    def large() -> bytes:
-        return b"x" * 200_000
-
-    with pytest.raises(exceptions.ObjectStoreFullError):
-        ray.get(large.remote())
-
-
-def test_values_beyond_the_bound_are_spilled_and_read_again() -> None:
-    numpy = pytest.importorskip("numpy")
-    store = hub().store_of
-    before = store._bound
-    store.set_bound(3_000_000)
-    try:
-        refs = [ray.put(numpy.full(200_000, i)) for i in range(5)]  # 1.6 MB each.
-        spilled = [hub().entries[each._id].packed.is_spilled for each in refs]
-        assert spilled == [True, True, True, True, False]
-        assert [int(ray.get(each)[7]) for each in refs] == [0, 1, 2, 3, 4]
-
-        @ray.remote
-        def total(values: Any) -> int:
-            return int(values.sum())
-
-        assert ray.get([total.remote(each) for each in refs]) == [200_000 * i for i in range(5)]
-    finally:
-        store.set_bound(before)
-
-
 def test_values_are_dropped_with_their_last_reference() -> None:
     gc.collect()
     client = hub()

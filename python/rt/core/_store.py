@@ -9,7 +9,9 @@ from rt.core._values import Shared, spill
 from rt.exceptions import ObjectStoreFullError
 
 _SHARE = 0.3  # Of the machine's memory, as in Ray.
-_DISK_LEFT = 0.05  # Of the disk: spilling leaves it free.
+# Spilling leaves this share of the disk free, at most these bytes, as a checkpoint store does.
+_DISK_LEFT = 0.05
+_DISK_LEFT_MAX = 2 << 30
 
 
 class Store:
@@ -54,8 +56,8 @@ class Store:
         directory = self._directory or spill_directory()
         try:
             disk = os.statvfs(directory)
-            free = disk.f_bavail * disk.f_frsize - _DISK_LEFT * disk.f_blocks * disk.f_frsize
-            if excess > free:
+            left = min(_DISK_LEFT * disk.f_blocks * disk.f_frsize, _DISK_LEFT_MAX)
+            if excess > disk.f_bavail * disk.f_frsize - left:
                 raise OSError(28, "too little room is left on the disk")
         except OSError as error:
             raise ObjectStoreFullError(
