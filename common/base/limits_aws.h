@@ -43,6 +43,9 @@ inline constexpr Millis kEc2ProfileMax = 90'000;
 // Until the machine of a head runs and has an address, and then until its sshd lets us in: images
 // with drivers boot within two minutes.
 inline constexpr Millis kEc2BootMax = 300'000;
+// Port 22 of a cluster stays open for so long after a client that works on its head was killed: a
+// client renews it four times as often, and clocks of two machines may differ by minutes.
+inline constexpr Millis kEc2SshOpen = 1'200'000;
 // A head that no worker has heard for so long does not come back by itself (it restarts in seconds,
 // and on another machine in minutes): its workers end what they run and themselves.
 inline constexpr Millis kEc2DeadMan = 1'800'000;

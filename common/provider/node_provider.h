@@ -56,6 +56,9 @@ class NodeProvider {
   // lacks the tag of this cluster: kNotOurs, and nothing is removed.
   virtual absl::Status Terminate(const std::vector<std::string>& ids) = 0;
   virtual Millis list_lag() const = 0;
+  // Closes what a client of the cluster opened and did not close before it was killed, when its
+  // time is over. Called several times a minute.
+  virtual absl::Status CloseExpired() { return absl::OkStatus(); }
 
   // The head ends for good: removes all machines, and the nodes that the provider keeps without
   // being asked. Returns when they are gone.

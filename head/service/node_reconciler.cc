@@ -14,6 +14,7 @@ namespace {
 
 constexpr Millis kTerminateRetry = 2'000;
 constexpr Millis kListRetry = 1'000;
+constexpr Millis kCloseEvery = 15'000;
 
 }  // namespace
 
@@ -81,6 +82,7 @@ void NodeReconciler::Act(const Seen& seen) {
   const Millis every = is_unsure ? kListRetry : limits::kMachineListEvery;
   const bool is_due = listed_at_ == 0 || seen.now - listed_at_ >= every;
   if (!is_listing_ && is_due && seen.now >= list_again_at_) List(seen.now);
+  if (!is_closing_ && (closed_at_ == 0 || seen.now - closed_at_ >= kCloseEvery)) CloseExpired();
   if (listed_at_ == 0) return;  // What an earlier head asked for is not known yet.
   for (const CreateWish& wish : seen.wishes.create)
     if (!creating_.contains(wish.pool) && !unclear_.contains(wish.pool)) Create(wish);
@@ -131,6 +133,20 @@ void NodeReconciler::List(Millis now) {
       if (!taken) return;
       listed_at_ = now;
       for (const std::string& pool : unclear) unclear_.erase(pool);
+    });
+  });
+}
+
+void NodeReconciler::CloseExpired() {
+  is_closing_ = true;
+  Start([this] {
+    const absl::Status closed = parts_.provider.CloseExpired();
+    if (!closed.ok()) {
+      RT_LOG(kWarning) << "what a client left open cannot be closed: " << MessageOf(closed);
+    }
+    Settle([this] {
+      is_closing_ = false;
+      closed_at_ = now_;
     });
   });
 }

@@ -45,6 +45,7 @@ class NodeReconciler {
   void Post(Input input, std::function<void(bool taken)> settled);
   void Settle(const std::function<void()>& change);
   void List(Millis now);
+  void CloseExpired();
   void Create(const CreateWish& wish);
   void Terminate(const std::vector<TerminateWish>& wishes);
 
@@ -59,6 +60,8 @@ class NodeReconciler {
   bool is_listing_ = false;
   Millis listed_at_ = 0;            // By the head's time; 0: not since this head started.
   Millis list_again_at_ = 0;        // After a call that failed.
+  bool is_closing_ = false;
+  Millis closed_at_ = 0;            // By the head's time; 0: not since this head started.
   std::set<std::string> creating_;  // Pools.
   std::set<std::string> unclear_;   // Pools with a Create whose answer is missing.
   bool is_terminating_ = false;

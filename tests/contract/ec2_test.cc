@@ -4,12 +4,14 @@
 #include <numeric>
 #include <set>
 
+#include "common/aws/credential_chain.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/provider/aws/ec2_cluster.h"
 #include "common/provider/aws/ec2_instances.h"
 #include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/head_access.h"
+#include "common/provider/aws/ssh_rule.h"
 #include "common/run/clock.h"
 #include "common/run/random.h"
 #include "tests/contract/node_provider_suite.h"
@@ -309,6 +311,53 @@ TEST_CASE("ec2 cluster: a head's machine is made once, and goes with all that wa
     CHECK((*cluster)->Remove({.cluster_id = id}) == std::vector<std::string>());
   CHECK(workers.Instances().empty());
   CHECK((*cluster)->Heads()->empty());
+}
+
+// Whether TCP port 22 of the group is open to everybody.
+bool IsSshOpen(Ec2Client& client, const std::string& group_name) {
+  Ec2Parameters parameters;
+  AddEc2Filter(parameters, "group-name", {group_name});
+  const auto groups = client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters);
+  REQUIRE(groups.ok());
+  REQUIRE(groups->size() == 1);
+  for (const XmlNode& rule : groups->front().Items("ipPermissions"))
+    if (rule.Text("fromPort") == "22" && !rule.Items("ipRanges").empty()) return true;
+  return false;
+}
+
+TEST_CASE("ec2: the head closes the port for ssh once the time of a killed client is over") {
+  const std::string id = RandomHex(8);
+  HttpClient http;
+  CredentialChain chain(http, ProcessEnvironment());
+  Ec2Client client(http, chain, Endpoint());
+  Ec2NetworkSpec network{.group_name = "ssh-" + id,
+                         .tags = {{kEc2ClusterTag, id}, {"ray-cluster-name", "demo"}}};
+  const auto subnets = FindSubnets(client, {.name = "cpu"}, {});
+  REQUIRE(subnets.ok());
+  REQUIRE(EnsureSecurityGroup(client, subnets->front().vpc, network).ok());
+  const Millis now = 1'800'000'000'000;
+  CHECK(OpenSshPort(client, network, now) == absl::OkStatus());
+  CHECK(IsSshOpen(client, network.group_name));
+  CHECK(CloseExpiredSsh(client, id, now) == absl::OkStatus());
+  CHECK(IsSshOpen(client, network.group_name));
+  CHECK(OpenSshPort(client, network, now + 60'000) == absl::OkStatus());  // Renewed.
+  CHECK(OpenSshPort(client, network, now + 30'000) == absl::OkStatus());  // A clock that is slow.
+  CHECK(CloseExpiredSsh(client, id, now + 59'000) == absl::OkStatus());
+  CHECK(IsSshOpen(client, network.group_name));
+  CHECK(CloseExpiredSsh(client, "another", now + 61'000) == absl::OkStatus());
+  CHECK(IsSshOpen(client, network.group_name));
+  for (int times = 0; times < 2; ++times)
+    CHECK(CloseExpiredSsh(client, id, now + 61'000) == absl::OkStatus());
+  CHECK(!IsSshOpen(client, network.group_name));
+  // What the file opens is not closed.
+  network.ingress = *Json::Parse(R"([{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22,
+                                      "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])");
+  REQUIRE(EnsureSecurityGroup(client, subnets->front().vpc, network).ok());
+  CHECK(OpenSshPort(client, network, now) == absl::OkStatus());
+  CHECK(CloseExpiredSsh(client, id, now + 1) == absl::OkStatus());
+  CHECK(CloseSshPort(client, network) == absl::OkStatus());
+  CHECK(IsSshOpen(client, network.group_name));
+  CHECK(RemoveSecurityGroups(client, id) == absl::OkStatus());
 }
 
 TEST_CASE("ec2: what is asked for (read with boto3 by ec2.py)") {

@@ -209,6 +209,21 @@ class Cloud:
     def left(self) -> dict[str, list[str]]:
         return left(self.environment)
 
+    def end_ssh_rules(self) -> None:
+        """As if the time of the clients that opened port 22 were over."""
+        script = """
+import boto3
+ec2 = boto3.client("ec2", region_name="us-west-2")
+for group in ec2.describe_security_groups()["SecurityGroups"]:
+    for rule in group["IpPermissions"]:
+        if rule.get("FromPort") == 22:
+            assert "until 2" in rule["IpRanges"][0]["Description"], rule
+            rule["IpRanges"][0]["Description"] = "ssh for a client of rt until 2020-01-01T00:00:00Z"
+            ec2.update_security_group_rule_descriptions_ingress(GroupId=group["GroupId"],
+                                                                IpPermissions=[rule])
+"""
+        subprocess.run([VENV, "-c", script], env={**os.environ, **self.environment}, check=True)
+
     def logs(self) -> str:
         out = [f"the follower of the API ended: {self.fault!r}"] if self.fault else []
         for pattern in ("i-*/console", "i-*/user-data.log", "i-*/sshd.log", "i-*/var/log/*.log",

@@ -233,6 +233,9 @@ class CloudTest(unittest.TestCase):
         self.rt("up", "CLUSTER.yaml", expect=-signal.SIGKILL,
                 env=self.env | {"RT_FAILPOINTS": "client.up.after_setup=kill"})
         self.assertEqual(sorted(self.cloud.left()["ports"]), [22, 6379])
+        # The head closes what the killed client left open, once its time is over.
+        self.cloud.end_ssh_rules()
+        wait_until("port 22 is closed", lambda: self.cloud.left()["ports"] == [6379], 90)
         # A key that opens nothing is said at once, and not tried until the machine should be up.
         key = self.root / "home/clusters/tune-default/ssh_key"
         key.rename(self.root / "kept")

@@ -1,7 +1,11 @@
 #include "common/provider/aws/ec2_cluster.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "common/aws/credential_chain.h"
 #include "common/base/limits_aws.h"
@@ -11,6 +15,7 @@
 #include "common/provider/aws/ec2_error.h"
 #include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/head_access.h"
+#include "common/provider/aws/ssh_rule.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 
@@ -56,8 +61,11 @@ class Ec2ClusterOfName final : public Ec2Cluster {
     return DescribeInstanceTypes(ec2_, names);
   }
   absl::StatusOr<std::set<std::string>> ClusterIds() override;
-  absl::Status OpenSsh() override { return OpenSshPort(ec2_, options_.network); }
-  absl::Status CloseSsh() override { return CloseSshPort(ec2_, options_.network); }
+  absl::Status OpenSsh() override;
+  absl::Status CloseSsh() override {
+    ssh_renewer_ = {};
+    return CloseSshPort(ec2_, options_.network);
+  }
   absl::Status GiveGroups(const std::string& from_cluster, const std::string& to_cluster) override {
     return GiveSecurityGroups(ec2_, from_cluster, to_cluster);
   }
@@ -75,7 +83,24 @@ class Ec2ClusterOfName final : public Ec2Cluster {
   HttpClient http_;
   CredentialChain chain_;
   Ec2Client ec2_, iam_;
+  std::jthread ssh_renewer_;  // The last member.
 };
+
+absl::Status Ec2ClusterOfName::OpenSsh() {
+  const auto open = [this] {
+    return OpenSshPort(ec2_, options_.network, WallClock() + limits::kEc2SshOpen);
+  };
+  RT_RETURN_IF_ERROR(open());
+  ssh_renewer_ = std::jthread([open](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    const std::chrono::milliseconds every(limits::kEc2SshOpen / 4);
+    while (!stopped.wait_for(lock, stop, every, [&] { return stop.stop_requested(); }))
+      open().IgnoreError();  // The next one comes before its time is over.
+  });
+  return absl::OkStatus();
+}
 
 // IAM needs seconds until EC2 knows a new profile.
 bool LacksProfile(const absl::Status& status) {

@@ -43,7 +43,8 @@ class Ec2Cluster {
       const std::vector<std::string>& names) = 0;
 
   // Whether the machine of the head can be reached with ssh. Without it nothing but the head's port
-  // is open to everybody.
+  // is open to everybody. It stays open until CloseSsh, or for limits::kEc2SshOpen after this
+  // process has ended.
   virtual absl::Status OpenSsh() = 0;
   virtual absl::Status CloseSsh() = 0;
 

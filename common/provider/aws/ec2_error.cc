@@ -70,7 +70,8 @@ std::string HintFor(std::string_view code) {
     return "raise MaxPrice, or leave it out to pay up to the on-demand price";
   if (code == "UnauthorizedOperation" || code == "AccessDenied")
     return "allow ec2:RunInstances, TerminateInstances, CreateTags, Describe*, "
-           "CreateSecurityGroup and AuthorizeSecurityGroupIngress to the credentials in use, and "
+           "CreateSecurityGroup, AuthorizeSecurityGroupIngress, RevokeSecurityGroupIngress and "
+           "UpdateSecurityGroupRuleDescriptionsIngress to the credentials in use, and "
            "iam:PassRole for an IamInstanceProfile";
   if (code == "AuthFailure" || code == "InvalidClientTokenId" || code == "SignatureDoesNotMatch")
     return "the access key or its secret is wrong: check the credentials in use";

@@ -12,6 +12,7 @@
 #include "common/provider/aws/ec2_error.h"
 #include "common/provider/aws/ec2_instances.h"
 #include "common/provider/aws/run_instance.h"
+#include "common/provider/aws/ssh_rule.h"
 #include "common/provider/aws/user_data.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
@@ -53,6 +54,9 @@ class Ec2Provider final : public NodeProvider {
   absl::StatusOr<std::vector<MadeMachine>> Create(const CreateCall& call) override;
   absl::StatusOr<std::vector<MadeMachine>> List() override;
   absl::Status Terminate(const std::vector<std::string>& ids) override;
+  absl::Status CloseExpired() override {
+    return CloseExpiredSsh(client_, options_.context.cluster_id, WallClock());
+  }
   Millis list_lag() const override { return options_.list_lag; }
   void EndAll() override;
   bool Disowns(const std::string&) const override { return false; }

@@ -56,7 +56,7 @@ std::string HeadPolicy(const std::string& cluster_id, bool passes_roles) {
                            "ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress"},
                           Json()));
   statements.Append(
-      Allow({"ec2:TerminateInstances"},
+      Allow({"ec2:TerminateInstances", "ec2:RevokeSecurityGroupIngress"},
             Json::MakeObject({{"StringEquals", Json::MakeObject({{tag, cluster_id}})}})));
   if (passes_roles)
     statements.Append(Allow(

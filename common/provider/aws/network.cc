@@ -14,10 +14,6 @@ namespace rt {
 namespace {
 
 constexpr char kGroupDescription[] = "Machines of an rt cluster";
-constexpr char kAuthorize[] = "AuthorizeSecurityGroupIngress";
-constexpr char kRevoke[] = "RevokeSecurityGroupIngress";
-constexpr char kEverywhere[] = "0.0.0.0/0";
-constexpr int kSshPort = 22;
 constexpr char kImageOwner[] = "amazon";
 constexpr char kImagePrefix[] = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ";
 constexpr char kImagePrefixArm[] =
@@ -49,7 +45,7 @@ absl::Status Authorize(Ec2Client& client, const std::string& group,
   Ec2Parameters parameters = {{"GroupId", group}};
   for (const auto& [name, value] : permission)
     parameters.emplace_back("IpPermissions.1." + name, value);
-  const absl::Status status = client.Call(kAuthorize, parameters).status();
+  const absl::Status status = client.Call(kAuthorizeIngress, parameters).status();
   // Another machine of the cluster, or an earlier run, was first.
   return Ec2CodeOf(status) == "InvalidPermission.Duplicate" ? absl::OkStatus() : status;
 }
@@ -179,50 +175,6 @@ absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::st
     RT_RETURN_IF_ERROR(Authorize(client, id, rule));
   }
   return id;
-}
-
-namespace {
-
-bool OpensSsh(const Json& permission) {
-  const Json* ranges = permission.Find("IpRanges");
-  return permission.GetInt("FromPort") <= kSshPort && permission.GetInt("ToPort") >= kSshPort &&
-         ranges != nullptr && ranges->is_array() &&
-         std::any_of(ranges->array().begin(), ranges->array().end(),
-                     [](const Json& range) { return range.GetString("CidrIp") == kEverywhere; });
-}
-
-absl::Status ChangeSshPort(Ec2Client& client, const std::string& group_name,
-                           const std::string& action, const std::string& done) {
-  Ec2Parameters parameters;
-  AddEc2Filter(parameters, "group-name", {group_name});
-  RT_ASSIGN_OR_RETURN(const auto groups,
-                      client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters));
-  for (const XmlNode& group : groups) {
-    if (HasRule(group, "tcp", "22", "") == (action == kAuthorize)) continue;
-    const absl::Status status =
-        client
-            .Call(action, {{"GroupId", group.Text("groupId")},
-                           {"IpPermissions.1.IpProtocol", "tcp"},
-                           {"IpPermissions.1.FromPort", "22"},
-                           {"IpPermissions.1.ToPort", "22"},
-                           {"IpPermissions.1.IpRanges.1.CidrIp", kEverywhere}})
-            .status();
-    if (!status.ok() && Ec2CodeOf(status) != done) return status;
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status OpenSshPort(Ec2Client& client, const Ec2NetworkSpec& spec) {
-  return ChangeSshPort(client, spec.group_name, kAuthorize, "InvalidPermission.Duplicate");
-}
-
-absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec) {
-  if (spec.ingress.is_array() &&
-      std::any_of(spec.ingress.array().begin(), spec.ingress.array().end(), OpensSsh))
-    return absl::OkStatus();
-  return ChangeSshPort(client, spec.group_name, kRevoke, "InvalidPermission.NotFound");
 }
 
 static absl::StatusOr<std::vector<XmlNode>> GroupsOf(Ec2Client& client,

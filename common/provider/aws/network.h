@@ -24,6 +24,9 @@ struct Ec2NetworkSpec {
   std::map<std::string, std::string> tags;
 };
 
+inline constexpr char kAuthorizeIngress[] = "AuthorizeSecurityGroupIngress";
+inline constexpr char kEverywhere[] = "0.0.0.0/0";
+
 // The subnets of the pool in the order of the zones; those of the account's default network when
 // the file names none. Not empty.
 absl::StatusOr<std::vector<Ec2Subnet>> FindSubnets(Ec2Client& client, const Ec2Pool& pool,
@@ -32,10 +35,6 @@ absl::StatusOr<std::vector<Ec2Subnet>> FindSubnets(Ec2Client& client, const Ec2P
 // cluster send each other, the open ports, and what the file adds; a rule that is there stays.
 absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::string& vpc,
                                                 const Ec2NetworkSpec& spec);
-// Lets ssh (TCP port 22) into the cluster's security groups from everywhere, or no longer; both are
-// OK when it is so already. Other rules stay, and what the file itself opens is not closed.
-absl::Status OpenSshPort(Ec2Client& client, const Ec2NetworkSpec& spec);
-absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec);
 // Removes the groups that were made for this cluster, in every network of the region; OK when there
 // is none. An error while a machine is still in one.
 absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id);

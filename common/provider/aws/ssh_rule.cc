@@ -1,0 +1,96 @@
+#include "common/provider/aws/ssh_rule.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/provider/aws/ec2_error.h"
+#include "common/provider/aws/ec2_provider.h"
+#include "common/run/http.h"
+
+namespace rt {
+namespace {
+
+constexpr char kDescription[] = "ssh for a client of rt until ";  // Then the time, in UTC.
+constexpr char kNoSuchRule[] = "InvalidPermission.NotFound";
+
+// When our rule in this group ends; nullopt: there is none.
+std::optional<Millis> EndOfRule(const XmlNode& group) {
+  for (const XmlNode& rule : group.Items("ipPermissions")) {
+    if (rule.Text("ipProtocol") != "tcp" || rule.Text("fromPort") != "22") continue;
+    for (const XmlNode& range : rule.Items("ipRanges")) {
+      const std::string description = range.Text("description");
+      if (range.Text("cidrIp") == kEverywhere && description.starts_with(kDescription))
+        return ParseIsoTime(description.substr(sizeof(kDescription) - 1));
+    }
+  }
+  return std::nullopt;
+}
+
+// `until`: 0 when the call takes no description.
+absl::Status ChangeRule(Ec2Client& client, const XmlNode& group, const std::string& action,
+                        Millis until = 0) {
+  Ec2Parameters parameters = {{"GroupId", group.Text("groupId")},
+                              {"IpPermissions.1.IpProtocol", "tcp"},
+                              {"IpPermissions.1.FromPort", "22"},
+                              {"IpPermissions.1.ToPort", "22"},
+                              {"IpPermissions.1.IpRanges.1.CidrIp", kEverywhere}};
+  if (until != 0)
+    parameters.emplace_back("IpPermissions.1.IpRanges.1.Description",
+                            kDescription + FormatTime(until));
+  return client.Call(action, parameters).status();
+}
+
+// OK as well when another client was first, or when the cluster's file opens the port.
+absl::Status AddRule(Ec2Client& client, const XmlNode& group, Millis until) {
+  const absl::Status status = ChangeRule(client, group, kAuthorizeIngress, until);
+  return Ec2CodeOf(status) == "InvalidPermission.Duplicate" ? absl::OkStatus() : status;
+}
+
+absl::Status RemoveRule(Ec2Client& client, const XmlNode& group) {
+  const absl::Status status = ChangeRule(client, group, "RevokeSecurityGroupIngress");
+  return Ec2CodeOf(status) == kNoSuchRule ? absl::OkStatus() : status;
+}
+
+absl::StatusOr<std::vector<XmlNode>> Groups(Ec2Client& client, const std::string& filter,
+                                            const std::string& value) {
+  Ec2Parameters parameters;
+  AddEc2Filter(parameters, filter, {value});
+  return client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters);
+}
+
+}  // namespace
+
+absl::Status OpenSshPort(Ec2Client& client, const Ec2NetworkSpec& spec, Millis until) {
+  RT_ASSIGN_OR_RETURN(const auto groups, Groups(client, "group-name", spec.group_name));
+  for (const XmlNode& group : groups) {
+    const std::optional<Millis> end = EndOfRule(group);
+    if (end.has_value() && *end >= until) continue;
+    absl::Status renewed = absl::NotFoundError("");
+    if (end.has_value()) {
+      renewed = ChangeRule(client, group, "UpdateSecurityGroupRuleDescriptionsIngress", until);
+      if (!renewed.ok() && Ec2CodeOf(renewed) != kNoSuchRule) return renewed;
+    }
+    if (!renewed.ok()) RT_RETURN_IF_ERROR(AddRule(client, group, until));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec) {
+  RT_ASSIGN_OR_RETURN(const auto groups, Groups(client, "group-name", spec.group_name));
+  for (const XmlNode& group : groups)
+    if (EndOfRule(group).has_value()) RT_RETURN_IF_ERROR(RemoveRule(client, group));
+  return absl::OkStatus();
+}
+
+absl::Status CloseExpiredSsh(Ec2Client& client, const std::string& cluster_id, Millis now) {
+  RT_ASSIGN_OR_RETURN(const auto groups,
+                      Groups(client, std::string("tag:") + kEc2ClusterTag, cluster_id));
+  for (const XmlNode& group : groups)
+    if (const std::optional<Millis> end = EndOfRule(group); end.has_value() && *end < now)
+      RT_RETURN_IF_ERROR(RemoveRule(client, group));
+  return absl::OkStatus();
+}
+
+}  // namespace rt
