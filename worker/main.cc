@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -38,6 +37,7 @@
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
+#include "worker/link/node_number.h"
 #include "worker/link/peer_finder.h"
 #include "worker/link/peer_members.h"
 #include "worker/link/peer_server.h"
@@ -361,14 +361,6 @@ void Start(GpuWatch& gpus, const Flags& flags, SyncLoop& sync, WorkerLoop& loop)
               .on_given_back = [&loop] { loop.Wake(); }});
 }
 
-// As its certificate names it.
-uint64_t NodeNumber(const Identity& identity) {
-  uint64_t node = 0;
-  const std::string& name = identity.name;
-  std::from_chars(name.data(), name.data() + name.size(), node);
-  return node;
-}
-
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
   return ReadOrJoin({.head = flags.head,
                      .token_file = flags.token_file,
@@ -385,16 +377,20 @@ absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
   ::_exit(status);               // Transfers under way are repeated by the next daemon.
 }
 
+absl::Status WritePid(const std::string& state_dir) {
+  return WriteFileAtomic(state_dir + "/pid", std::to_string(::getpid()) + "\n");
+}
+
 absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager,
                    const Restart& restart) {
   RT_RETURN_IF_ERROR(FillIn(flags));
   RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
-  RT_RETURN_IF_ERROR(
-      WriteFileAtomic(flags.state_dir + "/pid", std::to_string(::getpid()) + "\n"));
+  RT_RETURN_IF_ERROR(WritePid(flags.state_dir));
   RT_ASSIGN_OR_RETURN(uint64_t incarnation, NextIncarnation(flags.state_dir));
   RT_ASSIGN_OR_RETURN(std::string runtime_dir, MakeRuntimeDir(flags.state_dir));
   RT_ASSIGN_OR_RETURN(Credentials credentials, CredentialsOf(flags));
   RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(credentials.own.certificate_pem));
+  RT_ASSIGN_OR_RETURN(const uint64_t node, NodeNumber(identity.name, flags.state_dir));
   auto control = MakeChannel(flags.head, credentials, identity.cluster_id, false);
   RemoteStore store(MakeChannel(flags.head, credentials, identity.cluster_id, true));
 
@@ -431,7 +427,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   const auto find_peer = [&](uint64_t other) { return trees.peers.ChannelTo(other); };
   BarrierLink barriers(socket.barriers(), find_peer);
   StackLink stacks(StacksHere(launcher), find_peer);
-  ExecutorRelay relay(head, pool, find_peer, {NodeNumber(identity), runtime_dir});
+  ExecutorRelay relay(head, pool, find_peer, {node, runtime_dir});
   Start(socket, launcher, sync, barriers, stacks, relay);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());

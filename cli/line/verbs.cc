@@ -106,11 +106,14 @@ void CommandLine::AddLooking() {
   CLI::App* plan = Add(&app_, "plan", "Show what a YAML file would start", RunPlan,
                        "  rt plan search.yaml\n  rt plan cluster.yaml -o json");
   Words(plan, "FILE", "File of an experiment or a cluster, or a trace");
-  plan->add_flag("--elastic", invocation_.trace,
-                 "Replay FILE, a trace of elastic jobs, on a cluster that does not exist");
-  plan->add_option("--nodes", invocation_.nodes, "Number of nodes of that cluster (default: 16)");
+  CLI::Option* elastic =
+      plan->add_flag("--elastic", invocation_.trace,
+                     "Replay FILE, a trace of elastic jobs, on a cluster that does not exist");
+  plan->add_option("--nodes", invocation_.nodes, "Number of nodes of that cluster (default: 16)")
+      ->needs(elastic);
   plan->add_option("--gpus-per-node", invocation_.slots,
-                   "Number of gpus of each of its nodes (default: 4)");
+                   "Number of gpus of each of its nodes (default: 4)")
+      ->needs(elastic);
 }
 
 void CommandLine::AddTools() {

@@ -13,7 +13,7 @@ struct OpenWork {
   std::vector<JobId> jobs;
   std::vector<ExperimentId> experiments;
   std::vector<ExecutorId> executors;
-  bool are_ending = true;  // The executors: those of a driver that has just ended.
+  bool all_released = true;  // All of `executors`: their driver has just ended.
 
   bool is_none() const { return jobs.empty() && experiments.empty() && executors.empty(); }
 };
@@ -26,7 +26,7 @@ OpenWork FindOpen(const Core& core) {
   open.experiments.assign(experiments.begin(), experiments.end());
   for (const auto& [id, spec] : core.world.index.executors.specs) {
     open.executors.push_back(id);
-    open.are_ending = open.are_ending && core.world.state.executors.at(id).release_requested;
+    open.all_released = open.all_released && core.world.state.executors.at(id).release_requested;
   }
   return open;
 }
@@ -82,7 +82,7 @@ void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
 void StopEverything(HeadLoop& loop, Waits& waits, const StopRules& rules, StatusDone done) {
   auto open = std::make_shared<OpenWork>();
   auto begin = [&loop, &waits, rules, open, done = std::move(done)](absl::Status status) {
-    const bool idle = open->jobs.empty() && open->experiments.empty() && open->are_ending;
+    const bool idle = open->jobs.empty() && open->experiments.empty() && open->all_released;
     if (status.ok() && rules.only_if_idle && !idle)
       status = absl::FailedPreconditionError("jobs, experiments or executors are open");
     if (!status.ok()) return done(status);

@@ -19,6 +19,7 @@
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
+#include "common/run/unix_address.h"
 #include "worker/launch/work_dir.h"
 #include "worker/limits/memory_file.h"
 #include "worker/shim/send_with.h"
@@ -55,16 +56,8 @@ bool IsOfAttempt(const LaunchBody& body, std::string_view entry) {
                      [&](std::string_view one) { return one == name; });
 }
 
-absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Invalid("socket path is too long: " + path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 absl::StatusOr<int> Connect(const std::string& path) {
-  RT_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
+  RT_ASSIGN_OR_RETURN(sockaddr_un address, UnixAddress(path));
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return ErrnoStatus(errno, "socket");
   if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
@@ -74,7 +67,7 @@ absl::StatusOr<int> Connect(const std::string& path) {
 }
 
 absl::StatusOr<int> Listen(const std::string& path) {
-  RT_ASSIGN_OR_RETURN(sockaddr_un address, AddressOf(path));
+  RT_ASSIGN_OR_RETURN(sockaddr_un address, UnixAddress(path));
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return ErrnoStatus(errno, "socket");
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&

@@ -3,19 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/base/status_code.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/run/owned_fd.h"
 #include "common/run/random.h"
+#include "common/run/unix_address.h"
 #include "rt/v1/task.grpc.pb.h"
 
 namespace rt::worker {
@@ -27,14 +27,6 @@ constexpr size_t kRelayPieceBytes = 256u << 10;
 constexpr int kConnectWaitMs = 10'000;
 constexpr int kLookMs = 200;  // For a relay that stops.
 constexpr const char* kTaskSocket = "/trial/tasks.sock";
-
-absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Invalid("socket path is too long: " + path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
 
 absl::StatusOr<int> ListenOnce(const std::string& path) {
   RT_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
@@ -155,8 +147,11 @@ absl::StatusOr<Json> RouteFrom(const absl::StatusOr<std::string>& answer) {
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(*answer));
   if (json.GetBool("ok") && json.Find("result") != nullptr) return *json.Find("result");
   const Json* error = json.Find("error");
-  const std::string why = error == nullptr ? "" : error->GetString("message");
-  return NotFound(why.empty() ? "the head does not know the executor" : why);
+  if (error == nullptr)
+    return absl::InternalError("the head's answer has neither result nor error");
+  const absl::StatusCode code = ErrorCodeNamed(error->GetString("code"));
+  return WithHint(absl::Status(code, ToAbsl(error->GetString("message"))),
+                  error->GetString("hint"));
 }
 
 }  // namespace

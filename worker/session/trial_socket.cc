@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
+#include "common/run/unix_address.h"
 #include "worker/session/socket_limits.h"
 
 namespace rt::worker {
@@ -93,10 +94,7 @@ absl::Status TrialSocket::Listen(std::shared_ptr<LiveAttempt> attempt, const std
 }
 
 absl::StatusOr<int> TrialSocket::OpenListener(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return Invalid("socket path is too long: " + path);
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  RT_ASSIGN_OR_RETURN(sockaddr_un address, UnixAddress(path));
   {
     std::lock_guard lock(mutex_);
     while (!spares_.empty()) {
