@@ -76,6 +76,29 @@ except ray.exceptions.TaskUnschedulableError as error:
 """
 
 
+# Two trials that have both cpus, and whose tasks submit tasks.
+FULL = """
+import rt as ray
+from rt import tune
+
+@ray.remote
+def square(n):
+    return n * n
+
+@ray.remote
+def shifted(n, by):
+    return ray.get(square.remote(n)) + by
+
+def train(config):
+    assert ray.get_runtime_context().get_assigned_resources() == {"CPU": 1.0}
+    tune.report({"total": sum(ray.get([shifted.remote(n, config["by"]) for n in range(10)]))})
+
+ray.init(num_cpus=2)
+results = tune.Tuner(train, param_space={"by": tune.grid_search([0, 4])}).fit()
+print("answer", sorted(one.metrics["total"] for one in results))
+"""
+
+
 class EmbeddedTasksTest(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = tempfile.TemporaryDirectory(prefix="rt-tasks-")
@@ -117,6 +140,13 @@ except ray.exceptions.TaskUnschedulableError as error:
         (self.files / "script.py").write_text(NO_CPUS)
         out, _ = self.start().communicate(timeout=120)
         self.assertEqual(out.splitlines(), ["answer [1, 2] True"])
+
+    def test_trials_that_fill_the_cluster_run_tasks_in_their_own_capacity(self) -> None:
+        (self.files / "script.py").write_text(FULL)
+        script = self.start()
+        out, _ = script.communicate(timeout=120)
+        self.assertEqual((script.returncode, out.splitlines()[-1]), (0, "answer [285, 325]"))
+        wait_until("all processes have ended", lambda: not processes_of(self.files))
 
     def test_a_driver_that_is_killed_leaves_nothing(self) -> None:
         script = self.start("300", "waits")

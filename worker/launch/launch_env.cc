@@ -80,6 +80,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   env["RT_SOCKET"] = socket;
   env["RT_TOKEN"] = body.token;
   env["RT_TRIAL_DIR"] = dir.trial();
+  env["RT_ASSIGNED"] = ToJson(body.resources).Dump();
   env["RT_BIN"] = node.bin_dir;
   // Last, so that `rt report` is found where nothing else is called so.
   std::string& programs = env["PATH"];

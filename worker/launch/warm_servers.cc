@@ -31,11 +31,11 @@ namespace {
 constexpr Millis kStopWait = 2'000;
 // Of one attempt, not of a trainable; the child sets them.
 constexpr const char* kOfAttempt[] = {
-    "RT_EXPERIMENT_ID",  "RT_EXPERIMENT_NAME", "RT_TRIAL_ID",   "RT_ATTEMPT",       "RT_CONFIG",
-    "RT_SOCKET",         "RT_TOKEN",           "RT_TRIAL_DIR",  "RT_TRIAL_NAME",    "RT_RESOURCES",
-    "RT_CHECKPOINT_DIR", "RT_MAX_T",           "RANK",          "WORLD_SIZE",       "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",  "NODE_RANK",          "GROUP_RANK",    "GROUP_WORLD_SIZE", "MASTER_ADDR",
-    "MASTER_PORT",       "RT_GENERATION",      "RT_EXECUTOR_ID"};
+    "RT_EXPERIMENT_ID",  "RT_EXPERIMENT_NAME", "RT_TRIAL_ID",    "RT_ATTEMPT",       "RT_CONFIG",
+    "RT_SOCKET",         "RT_TOKEN",           "RT_TRIAL_DIR",   "RT_TRIAL_NAME",    "RT_RESOURCES",
+    "RT_CHECKPOINT_DIR", "RT_MAX_T",           "RANK",           "WORLD_SIZE",       "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",  "NODE_RANK",          "GROUP_RANK",     "GROUP_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT",       "RT_GENERATION",      "RT_EXECUTOR_ID", "RT_ASSIGNED"};
 constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.

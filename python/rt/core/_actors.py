@@ -207,7 +207,7 @@ class Actors:
             self._start(actor, conn)
 
     def _has_room(self, slot: Slot) -> bool:
-        return slot.width > 0 and (slot.pool.is_free or slot.running < slot.width)
+        return slot.is_granted and (slot.pool.is_free or slot.running < slot.width)
 
     def _start(self, actor: Actor, conn: Conn) -> None:
         hub = self.hub

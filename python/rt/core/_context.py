@@ -7,6 +7,7 @@ import os
 import socket
 from typing import Any, Optional
 
+from rt.core._assigned import assigned
 from rt.core._current import find_client, get_client
 
 _node: dict[str, Any] = {}
@@ -115,14 +116,8 @@ class RuntimeContext:
 
     def get_assigned_resources(self) -> dict[str, float]:
         """What the executor of this process has."""
-        import json
-
-        try:
-            given = json.loads(os.environ.get("RT_RESOURCES") or "{}")
-        except ValueError:
-            return {}
         names = {"cpu": "CPU", "gpu": "GPU"}
-        return {names.get(name, name): float(amount) for name, amount in given.items() if amount}
+        return {names.get(name, name): amount for name, amount in assigned().items()}
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """The gpus of this process."""

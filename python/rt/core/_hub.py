@@ -43,7 +43,7 @@ class Hub(Client):
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
         self.print_out: Callable[[str, str], None] = _print
-        self.pump.on_tick = self._tick
+        self.pump.on_tick.append(self._tick)
         self.pump.start()
         _hubs.add(self)
 

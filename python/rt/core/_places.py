@@ -53,6 +53,11 @@ class Slot:
         self.blocked = 0
         self.idle_at = 0.0  # Since when nothing runs.
 
+    @property
+    def is_granted(self) -> bool:
+        """Whether the head granted it, and it may run more; else it is the driver's own."""
+        return self.width > 0 and self.executor > 0
+
     def idle_conn(self) -> Optional[Conn]:
         """A process that does nothing."""
         for conn in self.conns:

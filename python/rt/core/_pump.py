@@ -51,7 +51,8 @@ class Pump:
         if self._wake_fd < 0:
             self._pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._epoll.register(self._waker, select.EPOLLIN)
-        self.on_tick: Callable[[float], None] = lambda now: None
+        self.on_tick: list[Callable[[float], None]] = []
+        self.waiters: dict[int, None] = {}  # Threads that wait in run_until.
 
     @property
     def _waker(self) -> int:
@@ -110,6 +111,13 @@ class Pump:
     def run_until(self, done: Callable[[], bool], end: Optional[float] = None) -> bool:
         """Runs the loop until `done()`, which is asked with the lock held, or until the time `end`
         (time.monotonic). Whether it is done."""
+        self.waiters[threading.get_ident()] = None
+        try:
+            return self._run_until(done, end)
+        finally:
+            self.waiters.pop(threading.get_ident(), None)
+
+    def _run_until(self, done: Callable[[], bool], end: Optional[float]) -> bool:
         while True:
             if self._role.acquire(blocking=False):
                 try:
@@ -173,7 +181,8 @@ class Pump:
             if now >= self._next_tick:
                 self._next_tick = now + _TICK_S
                 try:
-                    self.on_tick(now)
+                    for tick in self.on_tick:
+                        tick(now)
                 except Exception:  # It must not end the rt.get of the thread that polls.
                     traceback.print_exc()
             self.flush()

@@ -343,7 +343,7 @@ class Schedule:
         least = 0.0
         for pool in self.pools.values():
             for slot in pool.slots.values():
-                if pool.is_free or not slot.width or slot.blocked:
+                if pool.is_free or not slot.is_granted or slot.blocked:
                     continue
                 if any(conn.actor is not None for conn in slot.conns):
                     continue
@@ -403,7 +403,7 @@ class Schedule:
     def wanted(self, pool: Pool, now: float) -> int:
         """How many more executors the pool needs."""
         waiting = pool.waiting() + self.hub.actors.waits(pool)
-        have = sum(1 for each in pool.slots.values() if each.width) + len(pool.asked)
+        have = len(pool.asked) + sum(each.is_granted for each in pool.slots.values())
         if not waiting:
             return 0
         if pool.is_free:

@@ -15,16 +15,16 @@ from typing import Any, Callable, Optional
 
 from rt import _driver, _runtime
 from rt._errors import RtError
-from rt._pack import import_path
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
 from rt.core._dial import KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
+from rt.core._executor_spec import executor_spec
 from rt.core._hub import Hub
 from rt.core._near import LISTENS_WITHIN_S, Sources, cause_in, kill_near, listens
+from rt.core._own import OwnCapacity
 from rt.core._places import Conn, Pool, Slot
-from rt.core._preload import modules_of_main
 
 _HOLD_MS = 10_000
 _ANSWERS_WITHIN_S = 5.0  # A process of another machine.
@@ -71,6 +71,8 @@ class Places:
         """The hub that uses the executors."""
         self._hub = hub
         self._detached = Detached(self._driver, self.session, self._secret, hub)
+        self._own = OwnCapacity(hub, self._spec)
+        hub.pump.on_tick.append(self._own.tick)
 
     # Called with the hub's lock: nothing here blocks.
 
@@ -82,6 +84,9 @@ class Places:
 
     def release(self, executor: int) -> None:
         """The executor is not needed any more."""
+        if executor < 0:
+            self._own.release(executor)
+            return
         self._pools.pop(executor, None)
         self._work.put(lambda: self._release([executor], "it was idle"))
 
@@ -247,6 +252,8 @@ class Places:
         if self.is_closed:
             return
         self.is_closed = True
+        with self._hub.lock:
+            self._own.close()
         done = threading.Event()
 
         def last() -> None:
@@ -316,30 +323,7 @@ class Places:
         self._hub.pump.wake()
 
     def _spec(self, pool: Pool) -> dict[str, Any]:
-        resources, env_vars = pool.shape
-        env = {**_runtime.env_vars, **dict(env_vars)}
-        path = import_path(outside_job=not self._driver.inside_job)
-        if path:
-            env.setdefault("PYTHONPATH", path)
-        preload = ",".join(modules_of_main())
-        if preload:
-            env["RT_PRELOAD"] = preload
-        if "RT_WARM_START" in os.environ:
-            env.setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
-        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, int(dict(resources).get("cpu", 1)))))
-        env.setdefault("OMP_NUM_THREADS", threads)
-        spec: dict[str, Any] = {
-            "name": os.path.basename(sys.argv[0] or "python") or "python",
-            "argv": [sys.executable, "-m", "rt._executor"],
-            "env": env,
-            "resources": dict(resources),
-            "params": {"secret": self._secret, "session": self.session},
-        }
-        if self._driver.embedded:
-            spec["cwd"] = os.getcwd()
-        elif os.environ.get("RT_BUNDLE"):
-            spec["bundle"] = os.environ["RT_BUNDLE"]
-        return spec
+        return executor_spec(pool, self._driver, {"secret": self._secret, "session": self.session})
 
     def _learn_limit(self, pool: Pool) -> None:
         self._totals = _runtime.read_resources("total", self._driver)
