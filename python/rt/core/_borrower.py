@@ -196,6 +196,7 @@ class Borrower(Client):
 
     def _greeted(self, *message: Any) -> None:
         self.greeting = message
+        self.channel.is_local = message[-1]  # Daemons between two nodes carry no descriptors.
 
     # What user code asks for.
 

@@ -237,7 +237,7 @@ def run_process(sock: socket.socket, number: int) -> NoReturn:
         set_client(borrower)
         borrower.pump.run_until(lambda: borrower.greeting is not None)
         assert borrower.greeting is not None
-        session, path, sources, namespace, node = borrower.greeting
+        session, path, sources, namespace, node, _ = borrower.greeting
         borrower.session = session
         _context.begin(session, namespace, node)
         sys.path.extend(each for each in path if each not in sys.path)

@@ -22,7 +22,14 @@ from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
 from rt.core._dial import KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
 from rt.core._hub import Hub
-from rt.core._near import LISTENS_WITHIN_S, Sources, cause_in, kill_near, listens
+from rt.core._near import (
+    LISTENS_WITHIN_S,
+    Sources,
+    cause_in,
+    kill_near,
+    listens,
+    raise_open_files,
+)
 from rt.core._places import Conn, Pool, Slot
 from rt.core._preload import modules_of_main
 
@@ -104,7 +111,8 @@ class Places:
             sock.close()
             raise
         channel = Channel(sock, slot.is_local)
-        channel.post(("hello", self.session, sys.path, sources, _runtime.namespace, slot.node))
+        channel.post(("hello", self.session, sys.path, sources, _runtime.namespace, slot.node,
+                      slot.is_local))  # fmt: skip
         return channel
 
     def kill(self, conn: Conn) -> None:
@@ -476,7 +484,7 @@ def open_session() -> Client:
     places = Places(driver, session)
     hub = Hub(session, places)
     places.attach(hub)
-    _raise_open_files()
+    raise_open_files()
     atexit.register(close_session)
     return hub
 
@@ -487,13 +495,3 @@ def close_session() -> None:
     if isinstance(client, Hub):
         set_client(None)
         client.close()
-
-
-def _raise_open_files() -> None:
-    """Large values and processes need a descriptor each."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
