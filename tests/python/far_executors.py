@@ -23,6 +23,7 @@ class FarExecutors(LocalExecutors):
         super().__init__(cpus)
         self.bytes_there = 0  # That went to that machine.
         self.bytes_back = 0
+        self.cuts: list[int] = []  # Bytes there at which all connections end, as with a daemon.
         self._dials = 0
         self._open: list[socket.socket] = []
         self._counting = threading.Lock()
@@ -60,13 +61,18 @@ class FarExecutors(LocalExecutors):
                         self.bytes_there += len(piece)
                     else:
                         self.bytes_back += len(piece)
+                    is_cut = bool(self.cuts) and self.bytes_there >= self.cuts[0]
+                    if is_cut:
+                        self.cuts.pop(0)
+                if is_cut:
+                    self.cut()
                 target.sendall(piece)
         for each in (source, target):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def cut(self) -> None:
-        """Ends all connections, as when the daemon that carries them is killed."""
+        """Ends all connections."""
         with self._counting:
             cut, self._open = self._open, []
         for each in cut:

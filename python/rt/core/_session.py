@@ -15,13 +15,13 @@ from typing import Any, Callable, Optional
 
 from rt import _driver, _runtime
 from rt._errors import RtError
-from rt._pack import import_path
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
-from rt.core._dial import KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
+from rt.core._dial import KEEP, KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
 from rt.core._hub import Hub
+from rt.core._keepers import Keeper
 from rt.core._near import (
     LISTENS_WITHIN_S,
     Sources,
@@ -31,7 +31,7 @@ from rt.core._near import (
     raise_open_files,
 )
 from rt.core._places import Conn, Pool, Slot
-from rt.core._preload import modules_of_main
+from rt.core._spec import executor_spec
 
 _HOLD_MS = 10_000
 _ANSWERS_WITHIN_S = 5.0  # A process of another machine.
@@ -103,10 +103,11 @@ class Places:
             return None
 
     def _greeted(
-        self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any]
-    ) -> Channel:
+        self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any],
+        what: int = TASKS,
+    ) -> Channel:  # fmt: skip
         try:
-            greet(sock, self._secret, TASKS, number)
+            greet(sock, self._secret, what, number)
         except BaseException:
             sock.close()
             raise
@@ -173,7 +174,27 @@ class Places:
             self._far_connection = _second_connection(self._driver)
         return self._far_connection
 
+    def dial_keeper(self, keeper: Keeper) -> None:
+        """Starts the process that keeps values on another machine; `came` follows."""
+
+        def dial() -> None:
+            channel, _ = self._reach_far(keeper.slot, KEEP)
+            with self._hub.lock:
+                keeper.came(channel)
+            self._hub.pump.wake()
+
+        self._far.put(dial)
+
     def _dial_far(self, slot: Slot) -> None:
+        hub = self._hub
+        channel, number = self._reach_far(slot, TASKS)
+        with hub.lock:
+            self._dialling.discard(id(slot))
+            if channel is not None:
+                hub.schedule.spare_came(slot, channel, number)
+        hub.pump.wake()
+
+    def _reach_far(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
         hub = self._hub
         end = time.monotonic() + LISTENS_WITHIN_S
         channel, number = None, 0
@@ -182,22 +203,19 @@ class Places:
                 if slot.pool.slots.get(slot.executor) is not slot:
                     break  # It has gone.
                 number = hub.conn_number()
-            channel = self._try_far(slot, number)
+            channel = self._try_far(slot, number, what)
             if channel is None:
                 time.sleep(_FAR_AGAIN_S)
-        with hub.lock:
-            self._dialling.discard(id(slot))
-            if channel is not None:
-                hub.schedule.spare_came(slot, channel, number)
-        hub.pump.wake()
+        return channel, number
 
-    def _try_far(self, slot: Slot, number: int) -> Optional[Channel]:
+    def _try_far(self, slot: Slot, number: int, what: int) -> Optional[Channel]:
         """A process that has said that it is there; None: not now."""
         sock = self._far_socket(slot)
         if sock is None:
             return None
         try:
-            channel = self._greeted(sock, slot, number, self._sources.read())
+            sources = self._sources.read() if what == TASKS else {}
+            channel = self._greeted(sock, slot, number, sources, what)
             while not channel.flush():
                 select.select([], [sock], [], _ANSWERS_WITHIN_S)
             ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
@@ -216,7 +234,7 @@ class Places:
 
     def create_detached(self, actor: Any) -> None:
         """Asks for a detached actor, and connects to it."""
-        self._detached.create(actor, lambda: self._spec(actor.pool))
+        self._detached.create(actor, lambda: self._spec_of(actor.pool))
 
     def follow(self, actor: Any) -> None:
         """Connects to a detached actor."""
@@ -295,7 +313,7 @@ class Places:
             try:
                 answer = self._driver.call(
                     "executor_request", session=self.session, key=key, count=count,
-                    spec=self._spec(pool),
+                    spec=self._spec_of(pool),
                 )  # fmt: skip
                 break
             except (RtError, ValueError) as error:
@@ -323,31 +341,9 @@ class Places:
             self._hub.schedule.cannot(pool, why)
         self._hub.pump.wake()
 
-    def _spec(self, pool: Pool) -> dict[str, Any]:
-        resources, env_vars = pool.shape
-        env = {**_runtime.env_vars, **dict(env_vars)}
-        path = import_path(outside_job=not self._driver.inside_job)
-        if path:
-            env.setdefault("PYTHONPATH", path)
-        preload = ",".join(modules_of_main())
-        if preload:
-            env["RT_PRELOAD"] = preload
-        if "RT_WARM_START" in os.environ:
-            env.setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
-        threads = os.environ.get("OMP_NUM_THREADS", str(max(1, int(dict(resources).get("cpu", 1)))))
-        env.setdefault("OMP_NUM_THREADS", threads)
-        spec: dict[str, Any] = {
-            "name": os.path.basename(sys.argv[0] or "python") or "python",
-            "argv": [sys.executable, "-m", "rt._executor"],
-            "env": env,
-            "resources": dict(resources),
-            "params": {"secret": self._secret, "session": self.session},
-        }
-        if self._driver.embedded:
-            spec["cwd"] = os.getcwd()
-        elif os.environ.get("RT_BUNDLE"):
-            spec["bundle"] = os.environ["RT_BUNDLE"]
-        return spec
+    def _spec_of(self, pool: Pool) -> dict[str, Any]:
+        params = {"secret": self._secret, "session": self.session}
+        return executor_spec(self._driver, pool.shape, params)
 
     def _learn_limit(self, pool: Pool) -> None:
         self._totals = _runtime.read_resources("total", self._driver)
