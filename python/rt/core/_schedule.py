@@ -160,7 +160,7 @@ class Schedule:
             conn.known.add(function.digest)
             for each in function.refs:
                 self.borrow(conn, each)
-            conn.channel.post(("f", function.digest, function.name, function.blob, function.refs))
+            conn.post(("f", function.digest, function.name, function.blob, function.refs))
 
     def lend(self, conn: Conn, task: Task, values: list[Any]) -> None:
         """The process gets the references in the task's arguments."""
