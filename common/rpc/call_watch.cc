@@ -129,14 +129,33 @@ class CallWatch::Intake final : public grpc::AuthMetadataProcessor {
 
 class CallWatch::Call final : public grpc::experimental::Interceptor {
  public:
-  // Without a connection where that is over already.
-  Call(CallWatch& watch, ClientPtr client, std::shared_ptr<PeerConnection> connection,
-       ServerRpcInfo& info)
-      : watch_(watch), client_(std::move(client)), connection_(std::move(connection)),
-        context_(info.server_context()),
+  Call(CallWatch& watch, ServerRpcInfo& info)
+      : watch_(watch), context_(info.server_context()),
         is_callback_(dynamic_cast<grpc::CallbackServerContext*>(context_) != nullptr),
         uploads_(info.type() == ServerRpcInfo::Type::CLIENT_STREAMING ||
                  info.type() == ServerRpcInfo::Type::BIDI_STREAMING) {
+    if (is_callback_) Arrive();
+  }
+  ~Call() override {
+    if (client_ == nullptr) return;
+    --client_->calls;
+    if (connection_ == nullptr) return;
+    if (uploads_) --connection_->uploads;
+    --connection_->calls;
+    ++connection_->progress;
+  }
+  void Intercept(InterceptorBatchMethods* methods) override {
+    if (client_ == nullptr) Arrive();
+    if (connection_ != nullptr) Note(*methods);
+    methods->Proceed();
+  }
+
+ private:
+  // The context of a synchronous call does not know its peer before the call's first operation. A
+  // call has no connection where that is over already.
+  void Arrive() {
+    client_ = watch_.ClientOf(context_->auth_context().get());
+    connection_ = watch_.listener_.Find(context_->peer());
     ++client_->arrived;
     client_->arrived_at = SteadyClock();
     ++client_->calls;
@@ -150,19 +169,6 @@ class CallWatch::Call final : public grpc::experimental::Interceptor {
     if (++connection_->calls > limits::kCallsOfConnectionMax)
       watch_.Block(*client_, "more calls at once than it may have");
   }
-  ~Call() override {
-    --client_->calls;
-    if (connection_ == nullptr) return;
-    if (uploads_) --connection_->uploads;
-    --connection_->calls;
-    ++connection_->progress;
-  }
-  void Intercept(InterceptorBatchMethods* methods) override {
-    if (connection_ != nullptr) Note(*methods);
-    methods->Proceed();
-  }
-
- private:
   // From now on the kernel receives ahead as much as it decides.
   void Trust() {
     if (!client_->is_token && !connection_->is_trusted.exchange(true)) connection_->LiftBound();
@@ -180,8 +186,8 @@ class CallWatch::Call final : public grpc::experimental::Interceptor {
   }
 
   CallWatch& watch_;
-  const ClientPtr client_;
-  const std::shared_ptr<PeerConnection> connection_;
+  ClientPtr client_;  // Null until it has arrived.
+  std::shared_ptr<PeerConnection> connection_;
   std::shared_ptr<Session> session_;
   grpc::ServerContextBase* const context_;
   const bool is_callback_;
@@ -192,9 +198,7 @@ class CallWatch::Factory final : public grpc::experimental::ServerInterceptorFac
  public:
   explicit Factory(CallWatch& watch) : watch_(watch) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    const grpc::ServerContextBase& context = *info->server_context();
-    return new Call(watch_, watch_.ClientOf(context.auth_context().get()),
-                    watch_.listener_.Find(context.peer()), *info);
+    return new Call(watch_, *info);
   }
 
  private:

@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 import time
 from typing import Any, NoReturn, Optional
@@ -25,6 +26,8 @@ from rt.core import _dial
 _IDLE_S = 10.0  # Without any process: the driver is gone, or has given the executor back.
 _GREETING_S = 5.0
 _GREETINGS_MAX = 256  # Connections that have not greeted; a further one ends the oldest.
+_KEEPER_S = 10.0  # For the keeper of a value to come after who needs it.
+_TAKERS_MAX = 1024
 _PDEATHSIG = 1
 
 
@@ -32,6 +35,7 @@ def preload() -> None:
     """Imports what each process needs, and the packages that the driver has imported. One that
     fails will fail where it is needed."""
     importlib.import_module("rt.core._process")
+    importlib.import_module("rt.core._keeper")
     for name in os.environ.get("RT_PRELOAD", "").split(","):
         if name:
             with contextlib.suppress(Exception):
@@ -49,6 +53,11 @@ class Executor:
         self._greetings: dict[int, _dial.Greeting] = {}  # By descriptor; the oldest is first.
         self._actor = -1  # The pidfd of a detached actor.
         self._actor_control: Optional[socket.socket] = None
+        self._keeper = -1  # The pidfd of the process that keeps values (rt/core/_keeper.py).
+        self._keeper_control: Optional[socket.socket] = None
+        self._had_keeper = False
+        # Who has come for a value before the keeper: (connection, serial, deadline).
+        self._takers: list[tuple[socket.socket, int, float]] = []
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)
 
@@ -82,11 +91,16 @@ class Executor:
             until = each.deadline - time.monotonic()
             left = until if left is None else min(left, until)
             break
+        for _, _, deadline in self._takers[:1]:
+            until = deadline - time.monotonic()
+            left = until if left is None else min(left, until)
         return None if left is None else max(0.0, left) * 1000
 
     def _end_silent(self) -> None:
-        """Ends the connections that have not greeted in time."""
+        """Ends the connections that have not greeted in time, or were not served."""
         now = time.monotonic()
+        while self._takers and self._takers[0][2] <= now:
+            self._takers.pop(0)[0].close()
         for fd, each in list(self._greetings.items()):
             if each.deadline > now and len(self._greetings) <= _GREETINGS_MAX:
                 return
@@ -134,6 +148,12 @@ class Executor:
                 socket.send_fds(self._actor_control, [b"c"], [sock.fileno()])
             sock.close()
             return
+        if what == _dial.TAKE:
+            self._pass_to_keeper(sock, number)
+            return
+        control = theirs = None
+        if what == _dial.KEEP:
+            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
         try:
             pid = os.fork()
@@ -143,10 +163,39 @@ class Executor:
             return
         if pid == 0:
             self._prepare_child(parent)
-            sys.modules["rt.core._process"].run_process(sock, number)
+            if theirs is not None and control is not None:
+                control.close()
+                sys.modules["rt.core._keeper"].run_keeper(sock, theirs)
+            sys.modules["rt.core._process"].run_process(sock, number, self._secret)
             os._exit(1)
         sock.close()
-        self._watch(pid)
+        pidfd = self._watch(pid)
+        if theirs is not None and control is not None:
+            theirs.close()
+            self._keeper_came(pidfd, control)
+
+    def _keeper_came(self, pidfd: int, control: socket.socket) -> None:
+        """The newest keeper takes the place of an earlier one, which the driver has given up."""
+        if self._keeper_control is not None:
+            self._keeper_control.close()
+        control.setblocking(False)
+        self._keeper, self._keeper_control, self._had_keeper = pidfd, control, True
+        takers, self._takers = self._takers, []
+        for sock, number, _ in takers:
+            self._pass_to_keeper(sock, number)
+
+    def _pass_to_keeper(self, sock: socket.socket, number: int) -> None:
+        """Another process of the session needs a value. It may have come before the keeper; when
+        the keeper is gone, it asks the driver."""
+        if self._keeper_control is None and not self._had_keeper:
+            if len(self._takers) < _TAKERS_MAX:
+                self._takers.append((sock, number, time.monotonic() + _KEEPER_S))
+                return
+        elif self._keeper_control is not None:
+            with contextlib.suppress(OSError):
+                data = struct.pack("<Q", number)
+                socket.send_fds(self._keeper_control, [data], [sock.fileno()])
+        sock.close()
 
     def _start_actor(self) -> None:
         self._actor_control, theirs = socket.socketpair()
@@ -175,11 +224,18 @@ class Executor:
             os.close(pidfd)
         for each in self._greetings.values():
             each.sock.close()
+        for taker, _, _ in self._takers:
+            taker.close()
+        if self._keeper_control is not None:
+            self._keeper_control.close()
         self._listener.close()
 
     def _reap(self, pidfd: int) -> int:
         """The exit code of the process, as a shell has it."""
         pid = self._pids.pop(pidfd)
+        if pidfd == self._keeper and self._keeper_control is not None:
+            self._keeper_control.close()
+            self._keeper, self._keeper_control = -1, None
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)

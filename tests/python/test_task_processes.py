@@ -223,3 +223,22 @@ def test_a_disk_that_cannot_be_written_is_said_once(monkeypatch: pytest.MonkeyPa
         assert told == ["rt: large values stay in memory: the disk is broken\n"]
     finally:
         session.store_of.set_bound(before)
+
+
+def test_a_new_function_that_is_queued_behind_a_task_is_sent() -> None:
+    @ray.remote
+    def short() -> int:
+        time.sleep(0.0005)
+        return 0
+
+    ray.get([each.remote(*args) for _ in range(50) for each, args in ((short, ()), (add, (1, 2)))])
+    for _ in range(5):
+        with hub().lock:  # No task ends before all are submitted.
+            idle = [conn for conn in conns() if not conn.inflight]
+            for conn in idle:
+                conn.known.clear()  # As a process that has not run `add` yet.
+            ahead = [short.remote() for _ in idle]
+            hub().pump.flush()
+            last = add.remote(1, 2)
+        assert ray.get(last, timeout=5) == 3
+        ray.get(ahead)

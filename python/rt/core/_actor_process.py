@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 from rt.core import _context
 from rt.core._channel import Message
+from rt.core._kept import Kept
 from rt.core._records import STREAM, has_coroutines
 from rt.core._task_errors import pack_error
 from rt.core._values import Result, pack
@@ -59,6 +60,7 @@ class ActorProcess:
                 asyncio.set_event_loop(self._loop)
             args, kwargs = self._process.arguments(packed, values)
             self._object = made(*args, **kwargs)
+            args = kwargs = None  # type: ignore[assignment]
         except BaseException as error:
             self._borrower.post(("m", pack_error(f"{self._name}.__init__", error)[0]), at_once=True)
             self._wait_for_end()
@@ -198,6 +200,7 @@ class ActorProcess:
             async with limit:
                 _context.enter(number, self._id, name, name)
                 bound = self._method(method)
+                await self._fetch(values)
                 args, kwargs = self._process.arguments(packed, values)
                 result = bound(*args, **kwargs)
                 results = await self._results(number, result, num_returns, *ahead)
@@ -215,6 +218,13 @@ class ActorProcess:
         self._borrower.flush_now()
         if held:
             self._borrower.let_go(held)
+
+    async def _fetch(self, values: list[Any]) -> None:
+        """Gets the large arguments that the node keeps, while other coroutines run."""
+        for _, value, _ in values:
+            if isinstance(value, Kept):
+                assert self._loop is not None
+                await self._loop.run_in_executor(None, value.fetch)
 
     async def _results(
         self, number: int, result: Any, num_returns: int, ahead_max: int = -1

@@ -14,7 +14,7 @@ from rt.core._client import Client, _nothing
 from rt.core._records import Entry, Function, Options
 from rt.core._refs import ObjectRef
 from rt.core._values import Packed, PackedCall
-from rt.exceptions import GetTimeoutError
+from rt.exceptions import GetTimeoutError, ObjectLostError
 
 _FLUSH_S = 0.001  # What was posted is sent at the latest after this, if something is posted then.
 _BATCH_MAX = 64
@@ -27,9 +27,10 @@ class Borrower(Client):
     the driver has lent it. When no handle is left, the driver is told that number.
     """
 
-    def __init__(self, channel: Channel, number: int) -> None:
+    def __init__(self, channel: Channel, number: int, secret: str) -> None:
         super().__init__("")
         self.channel = channel
+        self.secret = secret  # Of the session.
         self._next = number  # Its own numbers begin here.
         self._receipts: dict[int, int] = {}
         self._drops: list[tuple[int, int]] = []
@@ -196,6 +197,7 @@ class Borrower(Client):
 
     def _greeted(self, *message: Any) -> None:
         self.greeting = message
+        self.channel.is_local = message[-1]  # Daemons between two nodes carry no descriptors.
 
     # What user code asks for.
 
@@ -314,6 +316,14 @@ class Borrower(Client):
     def ask(self, what: str) -> Any:
         """Asks the cluster, through the driver, for its nodes or its resources."""
         return self._request(what, ())
+
+    def ask_value(self, number: int) -> Packed:
+        """The bytes of a value that the keeper of the node has no more."""
+        try:
+            found: Packed = self._request("value", (number,))
+        except ValueError as error:
+            raise ObjectLostError(str(error)) from error
+        return found
 
     def find_self(self) -> dict[str, Any]:
         """What a handle of the actor that runs here is made of."""

@@ -11,8 +11,9 @@ from typing import Optional
 SOCKET_NAME = "tasks.sock"
 GREETING = struct.Struct("<8s32sBQ")  # Magic, secret, what follows, a number.
 _MAGIC = b"rt-tasks"
-# A process for tasks with this number; the end of the process with this pid; the actor.
-TASKS, KILL, ACTOR = 1, 2, 3
+# A process for tasks with this number; the end of the process with this pid; the actor; a process
+# that keeps values; the value that it keeps under this serial.
+TASKS, KILL, ACTOR, KEEP, TAKE = 1, 2, 3, 4, 5
 _TIMEOUT_S = 5.0
 
 

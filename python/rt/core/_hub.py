@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 import weakref
@@ -13,6 +12,8 @@ from typing import Any, Callable, Optional
 from rt.core._actors import Actors
 from rt.core._client import Client, _nothing
 from rt.core._current import find_client, set_client
+from rt.core._keepers import Keepers
+from rt.core._output import print_out
 from rt.core._places import Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._refs import ObjectRef
@@ -42,7 +43,8 @@ class Hub(Client):
         self._is_putting = False  # The driver's own value: `store` spills itself.
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
-        self.print_out: Callable[[str, str], None] = _print
+        self.keepers = Keepers(self, places)
+        self.print_out: Callable[[str, str], None] = print_out
         self.pump.on_tick.append(self._tick)
         self.pump.start()
         _hubs.add(self)
@@ -58,6 +60,7 @@ class Hub(Client):
                 for slot in slots:
                     for conn in list(slot.conns):
                         self.schedule.close_conn(conn)
+            self.keepers.close()
             for task in list(self.tasks.values()):
                 self.fail_with(task, RayError("its session has ended (rt.shutdown)"))
         self.pump.wake()
@@ -112,6 +115,7 @@ class Hub(Client):
         self.entries.pop(number, None)
         if isinstance(entry.packed, Shared):
             self.store_of.remove(number)
+            self.keepers.drop(number)
         entry.packed = b""
         for each in entry.refs:
             self.release(each)
@@ -489,12 +493,3 @@ def _forget_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def _print(stream: str, text: str) -> None:
-    out = sys.stderr if stream == "err" else sys.stdout
-    try:
-        out.write(text)
-        out.flush()
-    except (OSError, ValueError, AttributeError):
-        pass

@@ -72,3 +72,13 @@ def cause_in(trial_dir: str, pid: int) -> str:
             _silent.add(trial_dir)
             return ""
         time.sleep(0.002)
+
+
+def raise_open_files() -> None:
+    """Large values and processes need a descriptor each."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -74,3 +74,13 @@ def _log_of(stream: Any) -> Any:
     stream.flush()
     copy = os.dup(stream.fileno())
     return open(copy, "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+
+
+def print_out(stream: str, text: str) -> None:
+    """Prints what a task has printed, in the driver."""
+    out = sys.stderr if stream == "err" else sys.stdout
+    try:
+        out.write(text)
+        out.flush()
+    except (OSError, ValueError, AttributeError):
+        pass

@@ -43,6 +43,7 @@ class OwnCapacity:
         self._is_starting = False
         self._next = 0
         self._waited_at = 0.0
+        hub.pump.on_tick.append(self.tick)
 
     def tick(self, now: float) -> None:
         """Begins to lend when the driver waits for tasks that wait, and ends with the wait."""

@@ -127,8 +127,11 @@ class Process:
     def arguments(
         self, packed: Optional[Packed], values: list[Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """(args, kwargs) of a call."""
-        return unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
+        """(args, kwargs) of a call. `values` is emptied: the message, which lives until the next
+        one, must not keep large values."""
+        found = unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
+        values.clear()
+        return found
 
     def results(
         self, number: int, result: Any, num_returns: int, ahead_max: int = -1
@@ -229,15 +232,15 @@ def _is_retried(error: BaseException, retry_on: Union[bool, bytes]) -> bool:
     return isinstance(cause, pickle.loads(retry_on))  # type: ignore[arg-type]
 
 
-def run_process(sock: socket.socket, number: int) -> NoReturn:
+def run_process(sock: socket.socket, number: int, secret: str) -> NoReturn:
     """Runs in the child of an executor; it never returns."""
     try:
         _reseed()
-        borrower = Borrower(Channel(sock), number)
+        borrower = Borrower(Channel(sock), number, secret)
         set_client(borrower)
         borrower.pump.run_until(lambda: borrower.greeting is not None)
         assert borrower.greeting is not None
-        session, path, sources, namespace, node = borrower.greeting
+        session, path, sources, namespace, node, _ = borrower.greeting
         borrower.session = session
         _context.begin(session, namespace, node)
         sys.path.extend(each for each in path if each not in sys.path)

@@ -160,7 +160,7 @@ class Schedule:
             conn.known.add(function.digest)
             for each in function.refs:
                 self.borrow(conn, each)
-            conn.channel.post(("f", function.digest, function.name, function.blob, function.refs))
+            conn.post(("f", function.digest, function.name, function.blob, function.refs))
 
     def lend(self, conn: Conn, task: Task, values: list[Any]) -> None:
         """The process gets the references in the task's arguments."""
@@ -171,7 +171,8 @@ class Schedule:
                 refs = self.hub.entries[number].refs
                 for each in refs:
                     self.borrow(conn, each)
-                values[index] = (*values[index], refs)
+                place, packed = values[index]
+                values[index] = (place, self.hub.keepers.near(conn, number, packed), refs)
         values.append(task.refs)
 
     def borrow(self, conn: Conn, number: int) -> None:
@@ -431,7 +432,6 @@ class Schedule:
                 self._withdraw(pool)
             for slot in list(pool.slots.values()):
                 self._tend(pool, slot, is_waiting, now)
-
         self._share(now)
 
     def _share(self, now: float) -> None:
@@ -481,6 +481,7 @@ class Schedule:
             self.release_slot(pool, slot)
 
     def _close_spares(self, slot: Slot) -> None:
+        self.hub.keepers.slot_went(slot)
         for channel, _ in slot.spares:
             channel.close()
         slot.spares.clear()

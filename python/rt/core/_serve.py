@@ -148,7 +148,8 @@ def _put(hub: Hub, conn: Conn, number: int, packed: Packed, refs: tuple[int, ...
 def _send(hub: Hub, conn: Conn, number: int, entry: Entry) -> None:
     for each in entry.refs:
         hub.schedule.borrow(conn, each)
-    conn.post(("v", number, entry.packed, entry.is_error, entry.refs))
+    packed = hub.keepers.near(conn, number, entry.packed)
+    conn.post(("v", number, packed, entry.is_error, entry.refs))
 
 
 def _get(hub: Hub, conn: Conn, numbers: list[int]) -> None:
@@ -286,6 +287,9 @@ def _ask(hub: Hub, conn: Conn, request: int, what: str, args: tuple[Any, ...]) -
             found = hub.actors.describe(conn.actor)
             hub.schedule.borrow(conn, found["id"])
             conn.post(("n", request, True, found))
+            return
+        elif what == "value":  # It has its references already.
+            conn.post(("n", request, True, hub.entry(*args).packed))
             return
         elif what == "next":
             _next_item(hub, conn, request, *args)

@@ -19,12 +19,20 @@ from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
-from rt.core._dial import KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
-from rt.core._executor_spec import executor_spec
+from rt.core._dial import KEEP, KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
 from rt.core._hub import Hub
-from rt.core._near import LISTENS_WITHIN_S, Sources, cause_in, kill_near, listens
+from rt.core._keepers import Keeper
+from rt.core._near import (
+    LISTENS_WITHIN_S,
+    Sources,
+    cause_in,
+    kill_near,
+    listens,
+    raise_open_files,
+)
 from rt.core._own import OwnCapacity
 from rt.core._places import Conn, Pool, Slot
+from rt.core._spec import executor_spec
 
 _HOLD_MS = 10_000
 _ANSWERS_WITHIN_S = 5.0  # A process of another machine.
@@ -71,8 +79,7 @@ class Places:
         """The hub that uses the executors."""
         self._hub = hub
         self._detached = Detached(self._driver, self.session, self._secret, hub)
-        self._own = OwnCapacity(hub, self._spec)
-        hub.pump.on_tick.append(self._own.tick)
+        self._own = OwnCapacity(hub, self._spec_of)
 
     # Called with the hub's lock: nothing here blocks.
 
@@ -101,15 +108,17 @@ class Places:
             return None
 
     def _greeted(
-        self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any]
-    ) -> Channel:
+        self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any],
+        what: int = TASKS,
+    ) -> Channel:  # fmt: skip
         try:
-            greet(sock, self._secret, TASKS, number)
+            greet(sock, self._secret, what, number)
         except BaseException:
             sock.close()
             raise
         channel = Channel(sock, slot.is_local)
-        channel.post(("hello", self.session, sys.path, sources, _runtime.namespace, slot.node))
+        channel.post(("hello", self.session, sys.path, sources, _runtime.namespace, slot.node,
+                      slot.is_local))  # fmt: skip
         return channel
 
     def kill(self, conn: Conn) -> None:
@@ -170,7 +179,27 @@ class Places:
             self._far_connection = _second_connection(self._driver)
         return self._far_connection
 
+    def dial_keeper(self, keeper: Keeper) -> None:
+        """Starts the process that keeps values on another machine; `came` follows."""
+
+        def dial() -> None:
+            channel, _ = self._reach_far(keeper.slot, KEEP)
+            with self._hub.lock:
+                keeper.came(channel)
+            self._hub.pump.wake()
+
+        self._far.put(dial)
+
     def _dial_far(self, slot: Slot) -> None:
+        hub = self._hub
+        channel, number = self._reach_far(slot, TASKS)
+        with hub.lock:
+            self._dialling.discard(id(slot))
+            if channel is not None:
+                hub.schedule.spare_came(slot, channel, number)
+        hub.pump.wake()
+
+    def _reach_far(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
         hub = self._hub
         end = time.monotonic() + LISTENS_WITHIN_S
         channel, number = None, 0
@@ -179,22 +208,19 @@ class Places:
                 if slot.pool.slots.get(slot.executor) is not slot:
                     break  # It has gone.
                 number = hub.conn_number()
-            channel = self._try_far(slot, number)
+            channel = self._try_far(slot, number, what)
             if channel is None:
                 time.sleep(_FAR_AGAIN_S)
-        with hub.lock:
-            self._dialling.discard(id(slot))
-            if channel is not None:
-                hub.schedule.spare_came(slot, channel, number)
-        hub.pump.wake()
+        return channel, number
 
-    def _try_far(self, slot: Slot, number: int) -> Optional[Channel]:
+    def _try_far(self, slot: Slot, number: int, what: int) -> Optional[Channel]:
         """A process that has said that it is there; None: not now."""
         sock = self._far_socket(slot)
         if sock is None:
             return None
         try:
-            channel = self._greeted(sock, slot, number, self._sources.read())
+            sources = self._sources.read() if what == TASKS else {}
+            channel = self._greeted(sock, slot, number, sources, what)
             while not channel.flush():
                 select.select([], [sock], [], _ANSWERS_WITHIN_S)
             ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
@@ -213,7 +239,7 @@ class Places:
 
     def create_detached(self, actor: Any) -> None:
         """Asks for a detached actor, and connects to it."""
-        self._detached.create(actor, lambda: self._spec(actor.pool))
+        self._detached.create(actor, lambda: self._spec_of(actor.pool))
 
     def follow(self, actor: Any) -> None:
         """Connects to a detached actor."""
@@ -294,7 +320,7 @@ class Places:
             try:
                 answer = self._driver.call(
                     "executor_request", session=self.session, key=key, count=count,
-                    spec=self._spec(pool),
+                    spec=self._spec_of(pool),
                 )  # fmt: skip
                 break
             except (RtError, ValueError) as error:
@@ -322,8 +348,9 @@ class Places:
             self._hub.schedule.cannot(pool, why)
         self._hub.pump.wake()
 
-    def _spec(self, pool: Pool) -> dict[str, Any]:
-        return executor_spec(pool, self._driver, {"secret": self._secret, "session": self.session})
+    def _spec_of(self, pool: Pool) -> dict[str, Any]:
+        params = {"secret": self._secret, "session": self.session}
+        return executor_spec(self._driver, pool.shape, params)
 
     def _learn_limit(self, pool: Pool) -> None:
         self._totals = _runtime.read_resources("total", self._driver)
@@ -460,7 +487,7 @@ def open_session() -> Client:
     places = Places(driver, session)
     hub = Hub(session, places)
     places.attach(hub)
-    _raise_open_files()
+    raise_open_files()
     atexit.register(close_session)
     return hub
 
@@ -471,13 +498,3 @@ def close_session() -> None:
     if isinstance(client, Hub):
         set_client(None)
         client.close()
-
-
-def _raise_open_files() -> None:
-    """Large values and processes need a descriptor each."""
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

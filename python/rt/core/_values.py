@@ -4,6 +4,7 @@ A packed value is one of
   bytes                     a pickle
   (bytes, [bytes, ...])     a pickle and its buffers (pickle protocol 5)
   Shared                    both in a memory file, which other processes map without a copy
+  Elsewhere                 what stands for a Shared that a process of the same node keeps
 
 The references (ObjectRef, ActorHandle) in a value are listed beside it, because whoever keeps
 the value keeps them.
@@ -72,6 +73,14 @@ class Shared:
         return [pickle.PickleBuffer(each) for each in buffers]
 
 
+class Elsewhere:
+    """Stands for a packed value that is fetched where it is unpacked."""
+
+    def fetch(self) -> Packed:
+        """The value."""
+        raise NotImplementedError
+
+
 class _Frame(threading.local):
     """The descriptors of the frame that this thread pickles or unpickles."""
 
@@ -90,7 +99,7 @@ def _share_received(pickled: Any, buffers: list[Any]) -> Shared:
     return share(pickled, list(buffers))
 
 
-Packed = Union[bytes, tuple[bytes, list[Any]], Shared]
+Packed = Union[bytes, tuple[bytes, list[Any]], Shared, Elsewhere]
 
 
 def share(pickled: Any, buffers: list[Any]) -> Shared:
@@ -175,8 +184,10 @@ def unpack(packed: Packed) -> Any:
     if isinstance(packed, Shared):
         pickled, buffers = packed.parts()
         return pickle.loads(pickled, buffers=buffers)
-    assert isinstance(packed, tuple)
-    return pickle.loads(packed[0], buffers=packed[1])
+    if isinstance(packed, tuple):
+        return pickle.loads(packed[0], buffers=packed[1])
+    assert isinstance(packed, Elsewhere)
+    return unpack(packed.fetch())
 
 
 Result = tuple[Packed, tuple[int, ...]]  # What a call returned, and the references in it.

@@ -1,4 +1,4 @@
-"""The executor that the tasks of a pool need."""
+"""What the head is asked for: the specification of an executor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from rt import _driver, _runtime
 from rt._pack import import_path
-from rt.core._places import Pool
+from rt.core._places import Shape
 from rt.core._preload import modules_of_main
 
 
-def executor_spec(pool: Pool, driver: _driver.Driver, params: dict[str, str]) -> dict[str, Any]:
-    """What the head is asked for; `params` are in the config of the executor's process."""
-    resources, env_vars = pool.shape
+def executor_spec(driver: _driver.Driver, shape: Shape, params: dict[str, Any]) -> dict[str, Any]:
+    """An executor for tasks of this shape. params: what its process is told."""
+    resources, env_vars = shape
     env = {**_runtime.env_vars, **dict(env_vars)}
     path = import_path(outside_job=not driver.inside_job)
     if path:
