@@ -78,6 +78,7 @@ except ray.exceptions.TaskUnschedulableError as error:
 
 # Two trials that have both cpus, and whose tasks submit tasks.
 FULL = """
+import sys
 import rt as ray
 from rt import tune
 
@@ -94,7 +95,9 @@ def train(config):
     tune.report({"total": sum(ray.get([shifted.remote(n, config["by"]) for n in range(10)]))})
 
 ray.init(num_cpus=2)
-results = tune.Tuner(train, param_space={"by": tune.grid_search([0, 4])}).fit()
+space = {"by": tune.grid_search([0, 4])}
+results = tune.Tuner(train, param_space=space,
+                     run_config=tune.RunConfig(storage_path=sys.argv[1] + "/results")).fit()
 print("answer", sorted(one.metrics["total"] for one in results))
 """
 
