@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
 from rt import exceptions
+from rt.core import _remote
 from task_session import DEADLINE_S, hub, until
 
 pytestmark = pytest.mark.usefixtures("executors")
@@ -172,6 +173,38 @@ def test_named_actors_are_found_and_their_names_are_free_again() -> None:
     with pytest.raises(ValueError, match="'one'"):
         ray.get_actor("one")
     assert ray.get(Counter.options(name="one").remote().add.remote()) == 1
+
+
+def _others_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next get_actor comes before another task or thread has made the actor."""
+    find, calls = _remote.get_actor, []
+
+    def late(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise ValueError("not yet")
+        return find(*args)
+
+    monkeypatch.setattr(_remote, "get_actor", late)
+
+
+def test_of_two_that_make_an_actor_at_once_both_get_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Counter.options(name="race").remote()
+    assert ray.get(first.add.remote()) == 1
+
+    @ray.remote
+    def second() -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            _others_first(patch)
+            same = Counter.options(name="race", get_if_exists=True).remote()
+        return int(ray.get(same.add.remote()))
+
+    assert ray.get(second.remote()) == 2
+    _others_first(monkeypatch)
+    assert ray.get(Counter.options(name="race", get_if_exists=True).remote().add.remote()) == 3
+    ray.kill(first)
 
 
 def test_an_actor_ends_with_its_last_handle() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any, Callable, Optional
@@ -339,18 +340,26 @@ class ActorClass:
         client = get_client()
         options = self._read(self._options)
         name = options["name"]
-        if name and self._options.get("get_if_exists"):
-            try:
+        may_exist = bool(name and self._options.get("get_if_exists"))
+        if may_exist:
+            with contextlib.suppress(ValueError):
                 return get_actor(name, options["namespace"])
-            except ValueError:
-                pass
         if self._pickled is None:
             self._pickled = make_function(self._class.__name__, self._class)
         methods = self._get_methods(self._options)
         options["methods"] = methods
         call: PackedCall = pack_call(args, kwargs, id_of)
-        number = client.create_actor(self._pickled, call, options)
-        return ActorHandle(number, client, self._class.__name__, methods)
+        try:
+            number = client.create_actor(self._pickled, call, options)
+        except ValueError:
+            if may_exist:  # Another thread was first.
+                return get_actor(name, options["namespace"])
+            raise
+        made = ActorHandle(number, client, self._class.__name__, methods)
+        if may_exist:  # Another task may have been first.
+            with contextlib.suppress(ValueError):
+                return get_actor(name, options["namespace"])
+        return made
 
     def bind(self, *_: Any, **__: Any) -> Any:
         """Not there: rt has no graphs of tasks ahead of time."""
