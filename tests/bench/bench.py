@@ -20,6 +20,7 @@ import data_sets
 import digits
 import elastic_lib
 import elastic_live
+import far_tasks
 import hosts
 import light
 import loss
@@ -65,6 +66,7 @@ BENCHES = {
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,
     "tasks": tasks.tasks,
+    "far_tasks": far_tasks.far_tasks,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",
