@@ -22,7 +22,8 @@ const std::vector<std::string>& KnownKeys() {
       "env",        "results_dir",    "report_regex", "checkpoints", "trainable",
       "bundle",     "inputs",         "cwd",          "fail_fast",   "driver",
       "retry",      "breaker",        "watchdog",     "priority",    "short_trials",
-      "limit_cpu",  "strict_metric",  "constraints",  "reallocation"};
+      "limit_cpu",  "strict_metric",  "constraints",  "reallocation",
+      "preflight"};
   return keys;
 }
 
@@ -390,6 +391,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_RETURN_IF_ERROR(ReadRetry(json, spec.retry));
   RT_RETURN_IF_ERROR(ReadBreaker(json, spec.breaker));
   RT_RETURN_IF_ERROR(ReadWatchdog(json, spec.watchdog));
+  RT_RETURN_IF_ERROR(ReadPreflight(json, spec.resources, spec.preflight));
   RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known, spec.space));
