@@ -188,7 +188,8 @@ absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) 
   if (!value->is_object()) return SpecError("env", "must be a map of names to text");
   for (const auto& [name, text] : value->object()) {
     std::string path = "env/" + name;
-    RT_RETURN_IF_ERROR(CheckEnvName(name, {"RT_WARM_START", "RT_TRAIN_BARRIER_TIMEOUT_S"}, path));
+    RT_RETURN_IF_ERROR(CheckEnvName(
+        name, {"RT_WARM_START", "RT_GPU_METRICS", "RT_TRAIN_BARRIER_TIMEOUT_S"}, path));
     if (!text.is_string() && !text.is_number()) return SpecError(path, "must be text");
     env[name] = text.is_string() ? text.AsString() : text.Dump();
     if (env[name].find('\0') != std::string::npos) return SpecError(path, "contains NUL");
