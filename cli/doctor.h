@@ -26,10 +26,15 @@ std::vector<Finding> ExamineMachine(const Home& home);
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 
 // Runs rt-probe on the gpus of this machine, which takes seconds and most of their free memory.
-std::vector<Finding> ExamineGpus();
+// `probe`: its report; null when there is none.
+std::vector<Finding> ExamineGpus(Json& probe);
+// Ends the quarantines of the cluster's gpus that the probe found well, as far as a probe may.
+std::vector<Finding> EndQuarantines(const Home& home, const std::string& name, const Json& probe);
 
 // Pure parts, for tests.
 std::vector<Finding> JudgeProbe(const Json& report);
+// What the probe found of a gpu that it found well; "" when it did not.
+std::string WhatIsWell(const Json& report, const std::string& uuid);
 Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes);
 Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);

@@ -2,6 +2,8 @@
 // processes.
 #include <cmath>
 
+#include "cli/client/local_cluster.h"
+#include "cli/client/nouns.h"
 #include "cli/doctor.h"
 #include "common/base/quantity.h"
 #include "common/base/status.h"
@@ -16,12 +18,15 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr Millis kProbeMax = 120'000;  // A probe takes seconds; a gpu that hangs never answers.
-constexpr char kClear[] = "rt node undrain NODE --gpu INDEX ends a quarantine once it is well";
+constexpr char kRepair[] = "rt doctor --gpu ends its quarantine once rt-probe finds it well";
 
 // Returns the JSON that one of rt's programs printed, also when the program failed.
 absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::string>& flags) {
   RT_ASSIGN_OR_RETURN(const std::string binaries, BinaryDirectory());
-  const std::string path = binaries + "/" + name;
+  std::string path = binaries + "/" + name;
+  if (name == "rt-probe") {
+    RT_ASSIGN_OR_RETURN(path, ProbeProgram(binaries));
+  }
   if (!Exists(path)) return NotFound(name + " is not installed here");
   std::vector<std::string> argv = {path};
   argv.insert(argv.end(), flags.begin(), flags.end());
@@ -37,18 +42,20 @@ std::string RateText(const Json& one, const char* key, const char* unit) {
   return FormatDouble(std::round(value->AsDouble() * 10) / 10) + " " + unit;
 }
 
+std::string RatesOf(const Json& one) {
+  return BytesText(one.GetInt("tested_bytes")) + " of memory are well, copies at " +
+         RateText(one, "copy_gbps", "GB/s") + ", products at " +
+         RateText(one, "matmul_tflops", "TFLOP/s") + ", host to gpu " +
+         RateText(one, "to_device_gbps", "GB/s") + ", back " +
+         RateText(one, "to_host_gbps", "GB/s");
+}
+
 Finding JudgeProbed(const Json& one) {
   const std::string fault = one.GetString("fault");
   const std::string name = "gpu " + std::to_string(one.GetInt("index")) + " (" +
                            one.GetString("name") + ", " + one.GetString("uuid") + ")";
-  if (!fault.empty()) return {"gpu-probe", Grade::kFail, name + ": " + fault, kClear};
-  return {"gpu-probe", Grade::kOk,
-          name + ": " + BytesText(one.GetInt("tested_bytes")) + " of memory are well, copies at " +
-              RateText(one, "copy_gbps", "GB/s") + ", products at " +
-              RateText(one, "matmul_tflops", "TFLOP/s") + ", host to gpu " +
-              RateText(one, "to_device_gbps", "GB/s") + ", back " +
-              RateText(one, "to_host_gbps", "GB/s"),
-          ""};
+  if (!fault.empty()) return {"gpu-probe", Grade::kFail, name + ": " + fault, kRepair};
+  return {"gpu-probe", Grade::kOk, name + ": " + RatesOf(one), ""};
 }
 
 Finding JudgeAllReduce(const Json& all) {
@@ -63,7 +70,58 @@ Finding JudgeAllReduce(const Json& all) {
           ""};
 }
 
+// The head's answer for one gpu that is quarantined and that the probe found well.
+Finding EndQuarantine(HeadClient& client, const Json& node, const Json& gpu,
+                      const std::string& found) {
+  const std::string which =
+      "gpu " + std::to_string(gpu.GetInt("index")) + " of " + node.GetString("name");
+  v1::UndrainNodeRequest request;
+  request.set_node(static_cast<uint64_t>(node.GetInt("id")));
+  request.set_gpu(gpu.GetString("uuid"));
+  request.set_probe("rt-probe: " + found);
+  const absl::Status ended =
+      client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request).status();
+  if (ended.ok())
+    return {"gpu-quarantine", Grade::kOk,
+            "the quarantine of " + which + " (" + gpu.GetString("reason") + ") ends: it is well",
+            ""};
+  const std::string hint = HintOf(ended);
+  return {"gpu-quarantine", Grade::kWarn, which + " stays quarantined: " + MessageOf(ended),
+          hint.empty() ? "rt node undrain NODE --gpu INDEX ends it" : hint};
+}
+
 }  // namespace
+
+std::string WhatIsWell(const Json& report, const std::string& uuid) {
+  const Json* all = report.Find("all_reduce");
+  if (all != nullptr && all->is_object() && !all->GetString("fault").empty()) return "";
+  const Json* devices = report.Find("devices");
+  if (devices == nullptr || !devices->is_array()) return "";
+  for (const Json& one : devices->array())
+    if (one.is_object() && one.GetString("uuid") == uuid)
+      return one.GetString("fault").empty() ? RatesOf(one) : "";
+  return "";
+}
+
+std::vector<Finding> EndQuarantines(const Home& home, const std::string& name, const Json& probe) {
+  std::vector<Finding> findings;
+  if (!probe.is_object()) return findings;
+  const absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
+  if (!client.ok()) return findings;  // ExamineCluster has said why.
+  const absl::StatusOr<Json> nodes = ListNodes(**client);
+  const Json* items = nodes.ok() ? nodes->Find("items") : nullptr;
+  if (items == nullptr || !items->is_array()) return findings;
+  for (const Json& node : items->array()) {
+    const Json* gpus = node.Find("gpus");
+    if (gpus == nullptr || !gpus->is_array()) continue;
+    for (const Json& gpu : gpus->array()) {
+      const std::string found = WhatIsWell(probe, gpu.GetString("uuid"));
+      if (gpu.GetString("state") == "QUARANTINED" && !found.empty())
+        findings.push_back(EndQuarantine(**client, node, gpu, found));
+    }
+  }
+  return findings;
+}
 
 std::vector<Finding> JudgeProbe(const Json& report) {
   std::vector<Finding> findings;
@@ -77,12 +135,13 @@ std::vector<Finding> JudgeProbe(const Json& report) {
   return findings;
 }
 
-std::vector<Finding> ExamineGpus() {
+std::vector<Finding> ExamineGpus(Json& probe) {
   std::vector<Finding> findings;
-  const absl::StatusOr<Json> probe = AskProgram("rt-probe", {});
-  if (probe.ok()) findings = JudgeProbe(*probe);
+  const absl::StatusOr<Json> asked = AskProgram("rt-probe", {});
+  probe = asked.ok() ? *asked : Json();
+  if (asked.ok()) findings = JudgeProbe(probe);
   else
-    findings.push_back({"gpu-probe", Grade::kWarn, MessageOf(probe.status()),
+    findings.push_back({"gpu-probe", Grade::kWarn, MessageOf(asked.status()),
                         "build rt where CMake finds nvcc (CUDA Toolkit)"});
   const absl::StatusOr<Json> suspend = AskProgram("rt-gpu-suspend", {"check"});
   const std::string why = suspend.ok() ? suspend->GetString("error") : MessageOf(suspend.status());

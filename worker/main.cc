@@ -104,6 +104,7 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
     listed->set_memory(gpu.facts.memory);
     listed->set_trouble(gpu.facts.fault);
     listed->set_quarantine(gpu.quarantine);
+    listed->set_by_hand(gpu.by_hand);
     listed->set_island(gpu.facts.island);
   }
   inventory.mutable_resources()->set_memory(flags.resources.memory);

@@ -32,11 +32,14 @@ void PrintFinding(const Finding& finding, bool color) {
 ExitCode RunDoctor(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::vector<Finding> findings = ExamineMachine(home);
+  Json probe;
   if (invocation.probe_gpus)
-    for (Finding& finding : ExamineGpus()) findings.push_back(std::move(finding));
+    for (Finding& finding : ExamineGpus(probe)) findings.push_back(std::move(finding));
   absl::StatusOr<std::string> name = home.Choose(invocation.cluster);
   if (name.ok()) {
     for (Finding& finding : ExamineCluster(home, *name)) findings.push_back(std::move(finding));
+    for (Finding& finding : EndQuarantines(home, *name, probe))
+      findings.push_back(std::move(finding));
   } else {
     // Only a warning, unless -c or the current context names a cluster.
     bool asked = !invocation.cluster.empty() || !home.Current().empty();

@@ -137,6 +137,7 @@ Json SpecOfRanks(const Invocation& invocation, const Submission& submission,
   std::string name = invocation.name;
   if (name.empty()) name = std::filesystem::path(submission.script).stem().string();
   return Json::MakeObject({{"experiment", name},
+                           {"preflight", invocation.preflight},
                            {"command", std::move(command)},
                            {"space", std::move(space)},
                            {"num_samples", 1},
@@ -260,6 +261,9 @@ absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocatio
     if (!has_ranks && !value->empty())
       return Invalid(std::string(flag) + " is for a script on several ranks",
                      "give --nproc-per-node as well");
+  if (!has_ranks && invocation.preflight)
+    return Invalid("--preflight is for a script on several ranks",
+                   "give --nproc-per-node as well; in an experiment YAML write preflight: true");
   if (!has_ranks) return std::optional<RankPlan>();
   RankPlan plan;
   constexpr auto kMost = static_cast<int64_t>(limits::kBundlesMax);

@@ -87,6 +87,8 @@ void CommandLine::AddSubmit() {
                      "Restart all ranks after a failure this often (default: 0)");
   submit->add_option("--resources", invocation_.resources,
                      "What each rank needs, such as cpu=4,gpu=1 (default: cpu=1)");
+  submit->add_flag("--preflight", invocation_.preflight,
+                   "Test the gpus of the ranks before they start, and replace those that fail");
 }
 
 void CommandLine::AddLooking() {

@@ -178,6 +178,27 @@ std::vector<std::string> WhyTrial(const Json& trial, const Json& nodes) {
   return lines;
 }
 
+namespace {
+
+// Which of its gpus take no work, and which take work again because a probe found them well.
+std::vector<std::string> GpuLines(const Json& node) {
+  std::vector<std::string> lines;
+  const Json* gpus = node.Find("gpus");
+  if (gpus == nullptr || !gpus->is_array()) return lines;
+  for (const Json& gpu : gpus->array()) {
+    const std::string name = "gpu " + std::to_string(gpu.GetInt("index"));
+    if (const std::string fault = gpu.GetString("reason"); !fault.empty())
+      lines.push_back(name + " takes no work: " + fault);
+    const Json* cleared = gpu.Find("cleared");
+    if (cleared != nullptr && cleared->is_object())
+      lines.push_back(name + " takes work again since " + cleared->GetString("at") + ": " +
+                      cleared->GetString("reason"));
+  }
+  return lines;
+}
+
+}  // namespace
+
 std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
   std::vector<std::string> lines = {"node " + node.GetString("name") + " is " +
                                         node.GetString("state"),
@@ -191,6 +212,7 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
     for (const Json& attempt : attempts->array()) running.push_back(RunText(CellText(&attempt)));
   if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
   else lines.push_back("runs nothing");
+  for (std::string& line : GpuLines(node)) lines.push_back(std::move(line));
   if (const int64_t held = node.GetInt("held_checkpoints"); held > 0)
     lines.push_back("holds " + std::to_string(held) + (held == 1 ? " checkpoint" : " checkpoints") +
                     " that the store does not have yet, and brings them there");

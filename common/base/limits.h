@@ -238,6 +238,9 @@ inline constexpr Millis kGpuFreeWait = 5'000;
 inline constexpr Bytes kGpuFreeSlack = Bytes{64} << 20;
 // An attempt whose gpu has failed has so long to end by itself.
 inline constexpr Millis kGpuFaultGrace = 10'000;
+// The test of a trial's gpus before it starts. One takes 2 s, all of a node are tested at once, and
+// NCCL takes seconds to connect eight of them.
+inline constexpr Millis kPreflightMax = 10'000;
 // Processes listed for one gpu. A gpu has memory for fewer contexts than this.
 inline constexpr size_t kGpuProcessesMax = 64;
 

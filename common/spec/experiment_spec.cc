@@ -22,7 +22,8 @@ const std::vector<std::string>& KnownKeys() {
       "env",        "results_dir",    "report_regex", "checkpoints", "trainable",
       "bundle",     "inputs",         "cwd",          "fail_fast",   "driver",
       "retry",      "breaker",        "watchdog",     "priority",    "short_trials",
-      "limit_cpu",  "strict_metric",  "constraints",  "reallocation"};
+      "limit_cpu",  "strict_metric",  "constraints",  "reallocation",
+      "preflight"};
   return keys;
 }
 
@@ -187,7 +188,8 @@ absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) 
   if (!value->is_object()) return SpecError("env", "must be a map of names to text");
   for (const auto& [name, text] : value->object()) {
     std::string path = "env/" + name;
-    RT_RETURN_IF_ERROR(CheckEnvName(name, {"RT_WARM_START", "RT_TRAIN_BARRIER_TIMEOUT_S"}, path));
+    RT_RETURN_IF_ERROR(CheckEnvName(
+        name, {"RT_WARM_START", "RT_GPU_METRICS", "RT_TRAIN_BARRIER_TIMEOUT_S"}, path));
     if (!text.is_string() && !text.is_number()) return SpecError(path, "must be text");
     env[name] = text.is_string() ? text.AsString() : text.Dump();
     if (env[name].find('\0') != std::string::npos) return SpecError(path, "contains NUL");
@@ -390,6 +392,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_RETURN_IF_ERROR(ReadRetry(json, spec.retry));
   RT_RETURN_IF_ERROR(ReadBreaker(json, spec.breaker));
   RT_RETURN_IF_ERROR(ReadWatchdog(json, spec.watchdog));
+  RT_RETURN_IF_ERROR(ReadPreflight(json, spec.resources, spec.preflight));
   RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known, spec.space));

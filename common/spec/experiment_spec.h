@@ -21,6 +21,7 @@
 //   retry [{"exit_code": n | [n…], "log": regex, "then": "retry"|"fail"|"exclude_node"}]
 //   breaker false | {"trials": 5, "within": 60}
 //   watchdog {"factor": k, "min": 60, "restarts": 3, "dump": false}
+//   preflight false | true | {"min_bus_gbps": n}
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min",
 //     "durable_after": "store"|"peer"|"local"}
 //   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "search": name,
@@ -121,6 +122,7 @@ struct ExperimentSpec {
   std::vector<RetryRule> retry;  // The first that matches.
   BreakerSpec breaker;
   WatchdogSpec watchdog;
+  PreflightSpec preflight;
   Millis time_budget = 0;  // 0: none.
   std::optional<uint64_t> seed;
   std::map<std::string, std::string> env;

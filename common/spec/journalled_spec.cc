@@ -335,6 +335,10 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     if (expression.ok()) spec.stop_when = *std::move(expression);
     else warnings.push_back(MessageOf(expression.status()) + "; it is ignored");
   }
+  if (const Json* json = reader.Find("preflight")) {
+    spec.preflight.wanted = true;
+    Reader(*json, "preflight", warnings).Read("min_bus_gbps", spec.preflight.min_bus_gbps);
+  }
   if (const Json* json = reader.Find("reallocation"))
     spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {

@@ -53,13 +53,15 @@ struct LaunchSpec {
   // barriers. Empty: one rank, another node, or a head of an earlier release.
   std::vector<NodeId> rank_nodes;
   bool takes_profile = false;  // The head wants to know what it measures of its training.
+  bool preflight = false;      // Test its gpus before it starts.
+  double preflight_min_bus_gbps = 0;  // Of the all-reduce over those of its node; 0: any.
   std::string refusal;  // Why it cannot be started at all; its argv is empty. Empty: it can.
 
   RT_FIELDS(LaunchSpec, fence, argv, env, bundle, cwd, inputs, checkpoint, checkpoint_shards,
             checkpoint_on_replicas, durable_after, params, resources, limit_cpu, gpu_uuids,
             world_size, port, keeps_port, iteration_base, time_total_base_s, control, name,
             report_regex, log_patterns, watchdog_factor, watchdog_min, watchdog_dump, rank0_node,
-            rank_nodes, takes_profile, refusal);
+            rank_nodes, takes_profile, preflight, preflight_min_bus_gbps, refusal);
   // The names of earlier releases in the proto and in launch files.
   static constexpr FieldAlias kWireNames[] = {{"checkpoint_shards", "checkpoint_parts"},
                                               {"checkpoint_on_replicas", "checkpoint_held"},

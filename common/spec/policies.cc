@@ -170,4 +170,36 @@ absl::Status ReadWatchdog(const Json& json, WatchdogSpec& watchdog) {
   return absl::OkStatus();
 }
 
+absl::Status ReadPreflight(const Json& json, const ResourceRequest& resources,
+                           PreflightSpec& preflight) {
+  const Json* value = Given(json, "preflight");
+  if (value == nullptr || (value->is_bool() && !value->AsBool())) return absl::OkStatus();
+  if (!value->is_bool() && !value->is_object())
+    return SpecError("preflight", "must be true, false or a map: {min_bus_gbps: 200}");
+  if (value->is_object()) {
+    RT_RETURN_IF_ERROR(CheckKeys(*value, {"min_bus_gbps"}, "preflight"));
+    const Json* least = Given(*value, "min_bus_gbps");
+    if (least != nullptr) {
+      if (!least->is_number() || !(least->AsDouble() > 0) || least->AsDouble() > 1e6)
+        return SpecError("preflight/min_bus_gbps", "must be a number of GB/s above 0");
+      preflight.min_bus_gbps = least->AsDouble();
+    }
+  }
+  const int64_t gpus = resources.Total().gpu;
+  if (gpus == 0)
+    return SpecError("preflight", "tests gpus, and the resources ask for none",
+                     "add gpu: 1 to the resources, or leave preflight out");
+  for (const Resources& bundle : resources.bundles)
+    if (bundle.gpu % kUnit != 0)
+      return SpecError("preflight",
+                       "tests whole gpus, and " + FormatUnits(bundle.gpu) +
+                           " of one is shared with other trials",
+                       "ask for gpu: 1, or leave preflight out");
+  if (preflight.min_bus_gbps > 0 && gpus == kUnit && !resources.is_elastic())
+    return SpecError("preflight/min_bus_gbps", "is measured between gpus, and there is one",
+                     "preflight: true tests that one");
+  preflight.wanted = true;
+  return absl::OkStatus();
+}
+
 }  // namespace rt

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "common/spec/resource_request.h"
 
 namespace rt {
 
@@ -55,9 +56,17 @@ struct WatchdogSpec {
   bool dump = false;      // SIGQUIT first, also to programs that did not say that they handle it.
 };
 
+// rt-probe tests the gpus of the trial's ranks before they start.
+struct PreflightSpec {
+  bool wanted = false;
+  double min_bus_gbps = 0;  // Of the all-reduce over the gpus on each node; 0: any.
+};
+
 // Of the experiment's JSON. The errors name the path of the culprit, see experiment_spec.h.
 absl::Status ReadRetry(const Json& json, std::vector<RetryRule>& rules);
 absl::Status ReadBreaker(const Json& json, BreakerSpec& breaker);
 absl::Status ReadWatchdog(const Json& json, WatchdogSpec& watchdog);
+absl::Status ReadPreflight(const Json& json, const ResourceRequest& resources,
+                           PreflightSpec& preflight);
 
 }  // namespace rt

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/slips.h"
 
 namespace rt {
 namespace {
@@ -28,8 +29,16 @@ absl::StatusOr<int64_t> Units(double amount, std::string_view path) {
   return static_cast<int64_t>(std::llround(amount * static_cast<double>(kUnit)));
 }
 
-absl::StatusOr<int64_t> UnitsOf(const Json& json, std::string_view path) {
-  if (!json.is_number()) return SpecError(path, "must be a number");
+// A name that no kind has is that of a custom resource, also one that was mistyped.
+absl::StatusOr<int64_t> UnitsOf(const Json& json, const std::string& name, std::string_view path) {
+  if (!json.is_number()) {
+    const bool is_custom = name != "cpu" && name != "gpu";
+    const std::string hint = is_custom ? ResourceHint(name) : "";
+    return SpecError(path,
+                     hint.empty() ? "must be a number"
+                                  : "must be a number, because it is a custom resource",
+                     hint);
+  }
   return Units(json.AsDouble(), path);
 }
 
@@ -42,7 +51,7 @@ absl::Status SetOne(Resources& out, const std::string& key, const Json& value,
     out.memory = *bytes;
     return absl::OkStatus();
   }
-  RT_ASSIGN_OR_RETURN(int64_t units, UnitsOf(value, path));
+  RT_ASSIGN_OR_RETURN(int64_t units, UnitsOf(value, name, path));
   if (name == "cpu") {
     out.cpu = units;
   } else if (name == "gpu") {

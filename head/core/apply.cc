@@ -8,6 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "head/core/apply_clones.h"
+#include "head/core/apply_gpus.h"
 #include "head/core/apply_machines.h"
 #include "head/core/apply_resize.h"
 #include "head/core/apply_runs.h"
@@ -107,22 +108,11 @@ struct Applier {
     node.ready = true;
     node.lost = false;
     node.away_until = node.seen_at = 0;
-    // What the worker has heard of: the quarantine is over there, or a later one has begun.
-    std::erase_if(node.cleared_gpus, [&](const ClearedGpu& cleared) {
-      return std::none_of(node.inventory.gpus.begin(), node.inventory.gpus.end(),
-                          [&](const GpuInfo& gpu) {
-                            return gpu.uuid == cleared.uuid && gpu.quarantine != 0 &&
-                                   gpu.quarantine <= cleared.quarantine;
-                          });
-    });
+    NoteHeardClears(node);
     RefreshFree(world, e.node);
   }
   void operator()(const event::GpuCleared& e) {
-    std::vector<ClearedGpu>& all = state().nodes.at(e.node).cleared_gpus;
-    std::erase_if(all, [&](const ClearedGpu& one) { return one.uuid == e.uuid; });
-    const auto at_or_after = std::find_if(all.begin(), all.end(),
-                                          [&](const ClearedGpu& one) { return one.uuid > e.uuid; });
-    all.insert(at_or_after, {e.uuid, e.quarantine});
+    NoteCleared(state().nodes.at(e.node), e, at);
   }
   void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {

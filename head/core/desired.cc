@@ -87,6 +87,8 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.watchdog_factor = spec.watchdog.factor;
   launch.watchdog_min = spec.watchdog.min;
   launch.watchdog_dump = spec.watchdog.dump;
+  launch.preflight = spec.preflight.wanted;
+  launch.preflight_min_bus_gbps = spec.preflight.min_bus_gbps;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
   const TrialLimits& limits = index.chosen.LimitsOf(trial.bracket);

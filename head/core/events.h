@@ -103,12 +103,13 @@ struct NodeResumed {  // The notice was never carried out, or the person took it
   NodeId node;
   RT_FIELDS(NodeResumed, node);
 };
-// A person says that a quarantined gpu may take work again.
+// A person or a probe says that a quarantined gpu may take work again.
 struct GpuCleared {
   NodeId node;
   std::string uuid;
   uint64_t quarantine = 0;  // That of the inventory, and earlier ones.
-  RT_FIELDS(GpuCleared, node, uuid, quarantine);
+  std::string probe = {};   // What the probe found; empty: a person says so.
+  RT_FIELDS(GpuCleared, node, uuid, quarantine, probe);
 };
 struct NodeGone {  // Removed for good: its identity is void.
   NodeId node;

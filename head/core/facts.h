@@ -26,14 +26,18 @@ struct GpuInfo {
   // Of a fault that lasts until it is cleared: its number, greater for a later one; 0: no such one.
   uint64_t quarantine = 0;
   uint32_t island = 0;  // Those of one number are joined by NVLink, or by one PCIe switch.
-  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault, quarantine, island);
+  bool by_hand = false;  // Only a person ends that quarantine: no probe can tell.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault, quarantine, island, by_hand);
 };
 
-// A person ended the quarantine of a gpu: that of this number, and those before it.
+// A person or a probe ended the quarantine of a gpu: that of this number, and those before it.
 struct ClearedGpu {
   std::string uuid;
   uint64_t quarantine = 0;
-  RT_FIELDS(ClearedGpu, uuid, quarantine);
+  std::string probe;   // What the probe found that ended it; empty: a person did.
+  Millis at = 0;
+  bool heard = false;  // The worker knows: what is left is for people to read.
+  RT_FIELDS(ClearedGpu, uuid, quarantine, probe, at, heard);
 };
 
 // What a worker daemon says of its node when it (re)appears.

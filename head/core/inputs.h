@@ -94,6 +94,7 @@ struct DrainNode {
 struct UndrainNode {
   NodeId node;
   std::string gpu = {};  // Uuid or index: only the quarantine of this gpu ends. Empty: the drain.
+  std::string probe = {};  // Of a gpu: what a probe found that ends it. Empty: a person does.
 };
 // The provider has deleted it, or will: whatever its state.
 struct RemoveNode {

@@ -137,6 +137,7 @@ void CheckNodes(const World& world) {
     for (size_t i = 0; i < node.cleared_gpus.size(); ++i) {
       RT_CHECK(i == 0 || node.cleared_gpus[i - 1].uuid < node.cleared_gpus[i].uuid);
       RT_CHECK(node.cleared_gpus[i].quarantine != 0);
+      RT_CHECK(!node.cleared_gpus[i].heard || !node.cleared_gpus[i].probe.empty());
     }
   size_t backfilled = 0;
   for (const auto& [id, index] : world.index.nodes) {

@@ -297,7 +297,8 @@ const GpuInfo* FindGpu(const Node& node, const std::string& name) {
 }
 
 // The worker ends the quarantine and says so in its inventory.
-absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name) {
+absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name,
+                      const std::string& probe) {
   const GpuInfo* gpu = FindGpu(node, name);
   if (gpu == nullptr)
     return NotFound("node " + node.name + " has no gpu '" + name + "'",
@@ -307,9 +308,14 @@ absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name) {
   if (gpu->quarantine == 0)
     return WithHint(absl::FailedPreconditionError(which + " has a fault now: " + gpu->fault),
                     "it takes work again once its driver finds it healthy");
+  if (gpu->by_hand && !probe.empty())
+    return WithHint(absl::FailedPreconditionError(which + " has had a fault that rt-probe does not"
+                                                          " test: " + gpu->fault),
+                    "rt node undrain " + node.name + " --gpu " + std::to_string(gpu->index) +
+                        " ends its quarantine once it is repaired");
   for (const ClearedGpu& one : node.cleared_gpus)
     if (one.uuid == gpu->uuid && one.quarantine == gpu->quarantine) return absl::OkStatus();
-  EmitAndTell(draft, node.id, event::GpuCleared{node.id, gpu->uuid, gpu->quarantine});
+  EmitAndTell(draft, node.id, event::GpuCleared{node.id, gpu->uuid, gpu->quarantine, probe});
   return absl::OkStatus();
 }
 
@@ -319,7 +325,7 @@ absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
   auto found = draft.state().nodes.find(input.node);
   if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
   const Node& node = found->second;
-  if (!input.gpu.empty()) return ClearGpu(draft, node, input.gpu);
+  if (!input.gpu.empty()) return ClearGpu(draft, node, input.gpu, input.probe);
   if (node.drained_by_hand) {
     EmitAndTell(draft, input.node, event::NodeResumed{input.node});
     return absl::OkStatus();

@@ -91,7 +91,8 @@ SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
     reply.newest_incarnation = soft->second.incarnation;
     reply.newest_seq = soft->second.sync_seq;
   }
-  reply.cleared_gpus = found->second.cleared_gpus;
+  for (const ClearedGpu& cleared : found->second.cleared_gpus)
+    if (!cleared.heard) reply.cleared_gpus.push_back(cleared);
   reply.desired = DesiredFor(world, node);
   reply.bodies = BodiesFor(world, reply.desired, listed);
   return reply;

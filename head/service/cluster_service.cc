@@ -60,10 +60,13 @@ class ClusterService final : public v1::ClusterService::CallbackService {
   Reactor* UndrainNode(Context* context, const v1::UndrainNodeRequest* request,
                        v1::Empty*) override {
     return Unary(edge_, context, "ClusterService/UndrainNode", [&](auto&, Reactor* reactor) {
-      const absl::Status checked = CheckSize("gpu", request->gpu().size(), limits::kNameBytesMax);
+      absl::Status checked = CheckSize("gpu", request->gpu().size(), limits::kNameBytesMax);
+      if (checked.ok())
+        checked = CheckSize("probe", request->probe().size(), limits::kReasonBytesMax);
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      edge_.operations.Change(input::UndrainNode{{request->node()}, request->gpu()},
-                              AnswerTo(reactor));
+      edge_.operations.Change(
+          input::UndrainNode{{request->node()}, request->gpu(), request->probe()},
+          AnswerTo(reactor));
     });
   }
   Reactor* ForgetNode(Context* context, const v1::ForgetNodeRequest* request, v1::Empty*) override {

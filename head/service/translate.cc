@@ -80,7 +80,7 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   inventory.labels = {wire.labels().begin(), wire.labels().end()};
   for (const auto& gpu : wire.gpus())
     inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory(), gpu.trouble(),
-                              gpu.quarantine(), gpu.island()});
+                              gpu.quarantine(), gpu.island(), gpu.by_hand()});
   inventory.version = wire.version();
   inventory.boot_id = wire.boot_id();
   inventory.pid = wire.pid();

@@ -83,6 +83,14 @@ Json TelemetryOf(const Core& core, NodeId node, const std::string& uuid) {
   return Json();
 }
 
+// When a probe ended its quarantine, and what it found; null: a person did, or it had none.
+Json ClearedOf(const Node& node, const std::string& uuid) {
+  for (const ClearedGpu& one : node.cleared_gpus)
+    if (one.uuid == uuid && !one.probe.empty())
+      return Json::MakeObject({{"at", TimeOrNull(one.at)}, {"reason", one.probe}});
+  return Json();
+}
+
 Json NodeItem(const Core& core, const Node& node) {
   auto index = core.world.index.nodes.find(node.id);
   auto soft = core.soft.nodes.find(node.id);
@@ -107,6 +115,7 @@ Json NodeItem(const Core& core, const Node& node) {
                                   {"state", GpuStateName(gpu)},
                                   {"reason", TextOrNull(gpu.fault)},
                                   {"island", Json(gpu.island)},
+                                  {"cleared", ClearedOf(node, gpu.uuid)},
                                   {"telemetry", TelemetryOf(core, node.id, gpu.uuid)}}));
   }
   Json labels = Json::MakeObject();

@@ -102,6 +102,8 @@ class RunConfig:
     trial, and starts without asking the head. If such a trial is withdrawn from a silent node, it
     is not known whether it started.
     limit_cpu: the kernel limits each trial to the cpus that it asked for, if the node supports it.
+    preflight: True, or {"min_bus_gbps": 200}: rt-probe tests the gpus of a trial before it starts.
+    A gpu that fails takes no more work, and the trial starts elsewhere.
     """
 
     name: Optional[str] = None
@@ -118,6 +120,7 @@ class RunConfig:
     priority: int = 0
     short_trials: bool = False
     limit_cpu: bool = False
+    preflight: Union[bool, dict[str, float]] = False
     local_dir: Optional[str] = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -70,6 +70,12 @@ TEST_CASE("xid: a number that nobody knows is logged, and nothing follows") {
   CHECK(DescribeXid(79) == "Xid 79: the gpu has fallen off the bus");
 }
 
+TEST_CASE("xid: a probe ends the quarantine only of what it tests") {
+  for (uint64_t tested : {0, 46, 48, 61, 62, 79, 95, 109, 123, 140, 171, 172})
+    CHECK(!NeedsPerson(tested));
+  for (uint64_t untested : {38, 64, 74, 110, 119, 120, 136, 143, 149}) CHECK(NeedsPerson(untested));
+}
+
 TEST_CASE("xid: one that comes again and again is news each time, but not twice at once") {
   XidFilter filter;
   CHECK(filter.IsNews("GPU-a", 31, 1'000));
@@ -103,9 +109,11 @@ TEST_CASE("kernel log: only what is added later counts, and a line may come in p
 TEST_CASE(
     "quarantine: it is kept as text, a later one has a greater number, and only it is cleared") {
   Quarantine quarantine;
-  CHECK(quarantine.Add("GPU-a", "Xid 79", false, 1'000));
-  CHECK(!quarantine.Add("GPU-a", "Xid 48", false, 2'000));
-  CHECK(quarantine.Add("GPU-a", "Xid 119", true, 900));  // The clock went back.
+  CHECK(quarantine.Add("GPU-a", {.why = "Xid 79"}, 1'000));
+  CHECK(!quarantine.Add("GPU-a", {.why = "Xid 48"}, 2'000));
+  CHECK(!quarantine.Find("GPU-a")->by_hand);
+  // A graver one replaces it. The clock went back.
+  CHECK(quarantine.Add("GPU-a", {.why = "Xid 119", .drains = true, .by_hand = true}, 900));
   const uint64_t number = quarantine.Find("GPU-a")->number;
   CHECK(number == 1'001);
   CHECK(quarantine.WhyDrain({"GPU-b", "GPU-a"}) == "gpu GPU-a: Xid 119");
@@ -115,6 +123,7 @@ TEST_CASE(
   CHECK(!next.Clear("GPU-a", number - 1));
   CHECK(next.Clear("GPU-a", number));
   CHECK(next.all().empty());
+  CHECK(Quarantine::Parse("[{\"uuid\":\"GPU-a\"}]").Find("GPU-a")->by_hand);  // An old file.
   CHECK(Quarantine::Parse("[{\"uuid\":1}, 3]").all().empty());
   CHECK(Quarantine::Parse("{").all().empty());
 }

@@ -25,6 +25,16 @@ if len(sys.argv) > 2:
 """
 
 
+# Reports, waits for a file, and reports again.
+ROWS = """
+import pathlib, sys, time
+print('RT_REPORT {"loss": 1}', flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+print('RT_REPORT {"loss": 0.5}', flush=True)
+"""
+
+
 def gpu(name: str, **told: int) -> str:
     told = {"util": 0, "used": 500_000_000, "temp": 40, "power": 70_000, "sm": 345, **told}
     return f"GPU-{name},NVIDIA H100,{SIZE},ok," + ",".join(f"{k}={v}" for k, v in told.items())
@@ -94,6 +104,26 @@ class GpuCareTest(unittest.TestCase):
         self.assertTrue(0 < use["utilisation_mean_percent"] <= 90, use)
         self.assertGreater(use["gpu_s"], 0)
         self.assertIn(f"t{number}-0.a1.r0: its gpus are free", self.cluster.logs())
+
+    def test_rows_have_what_the_gpus_did_if_the_experiment_asks(self) -> None:
+        (self.cluster.work / "rows.py").write_text(ROWS)
+        command = f"command: [{sys.executable}, rows.py, '{self.go}']\nnum_samples: 1\n"
+        number = self.cluster.submit("rows", f"experiment: rows\n{command}"
+                                     "resources: {cpu: 0, gpu: 1}\nenv: {RT_GPU_METRICS: 1}\n")
+        wait_until("its first row", lambda: self.show(number)["metrics"])
+        self.has(gpu("a", util=50, used=2 << 30, power=300_000), gpu("b"))
+        wait_until("it was sampled", lambda: next(
+            (one for one in [self.show(number)["attempts"][0]["gpu"]]
+             if one and one["utilisation_peak_percent"] == 50 and one["samples"] > 2), None))
+        self.go.touch()
+        self.cluster.wait_experiment(number)
+        metrics = self.show(number)["metrics"]
+        did = metrics["gpu"]
+        self.assertEqual(metrics["training_iteration"], 2)
+        self.assertGreater(did["utilisation_percent"], 0)
+        self.assertLessEqual(did["utilisation_percent"], 50)
+        self.assertTrue(0 < did["memory_used_gib"] <= 2, metrics)
+        self.assertTrue(70 < did["power_w"] <= 300, metrics)
 
     def test_a_trial_whose_gpu_fails_goes_on_elsewhere_and_a_person_clears_the_gpu(self) -> None:
         number = self.submit("struck", 1, "CUDA error: unspecified launch failure",

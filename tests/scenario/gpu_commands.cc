@@ -1,5 +1,7 @@
 #include "tests/scenario/gpu_commands.h"
 
+#include <cstring>
+
 #include "tests/scenario/words.h"
 
 namespace rt::scenario {
@@ -20,7 +22,14 @@ void NameGpus(NodeInventory& inventory, std::istream& words) {
   GpuInfo& gpu = inventory.gpus.at(std::stoul(index));
   gpu.quarantine = number == "-" ? 0 : std::stoull(number);
   gpu.fault = Rest(words);
+  if (gpu.by_hand = gpu.fault.starts_with("by_hand "); gpu.by_hand)
+    gpu.fault = gpu.fault.substr(std::strlen("by_hand "));
   inventory.resources.gpu -= kUnit;
+}
+
+input::UndrainNode ClearFrom(NodeId node, std::istream& words) {
+  const std::string gpu = Next<std::string>(words);
+  return {node, gpu, Rest(words)};
 }
 
 }  // namespace rt::scenario

@@ -304,7 +304,7 @@ void Story::Submit(const std::string& verb, std::istream& words) {
 bool Story::OnGpus(const std::string& verb, std::istream& words) {
   if (verb != "gpus" && verb != "clear") return false;
   NodeSide& node = nodes_[Next<std::string>(words)];
-  if (verb == "clear") return Give(input::UndrainNode{node.id, Next<std::string>(words)}), true;
+  if (verb == "clear") return Give(ClearFrom(node.id, words)), true;
   NameGpus(node.inventory, words);
   return Sync(node), true;
 }

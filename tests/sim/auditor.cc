@@ -416,7 +416,10 @@ void Auditor::CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerB
     Must(run.exit_code != 0 || run.signal != 0, "a failure is an exit other than 0");
     Must(!run.gpu_failed, "what fails on a gpu that failed is not the trial's failure");
   }
-  if (outcome == AttemptOutcome::kLaunchFailed) Must(run.launch_failed, "a failed launch");
+  if (outcome == AttemptOutcome::kLaunchFailed) {
+    Must(run.launch_failed, "a failed launch");
+    Must(!run.gpu_failed, "a preflight that finds a sick gpu is not the trial's failure");
+  }
   if (outcome == AttemptOutcome::kSucceeded) {
     Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),
          "a success is exit 0");

@@ -44,7 +44,8 @@ void Auditor::On(const event::GpuCleared& e) {
   Must(gpu->quarantine != 0 && gpu->quarantine == e.quarantine,
        "the quarantine that is cleared is the one that the node has told, and no later one");
   Must(Asked("clear", std::to_string(e.node.value) + " " + std::to_string(gpu->index)),
-       "a person clears a gpu");
+       "a person or a probe clears a gpu");
+  Must(e.probe.empty() || !gpu->by_hand, "no probe clears a gpu that only a person may");
 }
 
 void Auditor::On(const event::NodeAway& e) {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
-constexpr uint64_t kReallocationStream = 0x6d6f7265;
+constexpr uint64_t kReallocationStream = 0x6d6f7265, kPreflightStream = 0x74657374;
 
 // In every second run a stop rule on the iteration alone is an expression. As below, the share
 // follows from the seed.
@@ -89,8 +89,17 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(
-      WithOtherScheduler(WithReallocation(WithBounds(WithExpression(seed_, std::move(text))))));
+  return WithOtherSearch(WithOtherScheduler(WithReallocation(
+      WithBounds(WithPreflight(WithExpression(seed_, std::move(text)))))));
+}
+
+// In every other run trials with whole gpus have them tested first. As below, the share follows
+// from the seed.
+std::string Simulation::WithPreflight(std::string text) const {
+  const bool has_whole = text.find(R"({"cpu":1,"gpu":)") != std::string::npos &&
+                         text.find(R"("gpu":0.)") == std::string::npos;
+  if (!has_whole || Rng(seed_, kPreflightStream).Below(2) != 0) return text;
+  return text.replace(text.size() - 1, 1, R"(,"preflight":true})");
 }
 
 // In every fourth run trials of one bundle that save get other resources. As below, the share

@@ -201,7 +201,9 @@ void HeadHost::AnswerSyncs(InFlight& batch) {
       continue;
     }
     const auto known = core_.world.state.nodes.find(node);
-    if (known != core_.world.state.nodes.end()) reply.cleared_gpus = known->second.cleared_gpus;
+    if (known != core_.world.state.nodes.end())
+      for (const ClearedGpu& cleared : known->second.cleared_gpus)
+        if (!cleared.heard) reply.cleared_gpus.push_back(cleared);
     reply.desired = DesiredFor(core_.world, node);
     reply.bodies = BodiesFor(core_.world, reply.desired, parked.listed);
     batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });

@@ -337,11 +337,13 @@ void Simulation::AskToDrain() {
     if (sim_.rng.Chance(0.1))
       AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
   }
-  for (const auto& host : hosts_) {  // A quarantine is taken back as well, by index or by uuid.
+  // A quarantine is taken back as well, by a person or by a probe in turn.
+  for (const auto& host : hosts_) {
     const std::optional<uint32_t> gpu = host->QuarantinedGpu();
     if (!gpu || host->node().value == 0) continue;
     AskOnce("clear " + std::to_string(host->node().value) + " " + std::to_string(*gpu),
-            input::UndrainNode{host->node(), std::to_string(*gpu)});
+            input::UndrainNode{host->node(), std::to_string(*gpu),
+                               sim_.now / 256 % 2 == 0 ? "it is well" : ""});
   }
   AskToForget();
   if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;

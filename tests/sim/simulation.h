@@ -69,6 +69,7 @@ class Simulation {
   std::string DrawExperiment(bool may_ask);
   std::string WithBounds(std::string text) const;
   std::string WithReallocation(std::string text) const;
+  std::string WithPreflight(std::string text) const;
   std::string WithOtherScheduler(std::string text) const;
   std::string WithOtherSearch(std::string text) const;
   std::string WithOutcomes(std::string text) const;

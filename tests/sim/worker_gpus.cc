@@ -29,6 +29,7 @@ void WorkerHost::AddGpus(NodeInventory& inventory) const {
     GpuInfo gpu{.uuid = name_ + "-gpu" + std::to_string(i), .index = i, .name = "fake"};
     if (sick) gpu.fault = "it is lost";
     if (sick) gpu.quarantine = quarantine_;
+    gpu.by_hand = gpu.quarantine % 4 == 2;
     inventory.gpus.push_back(gpu);
     if (sick) inventory.resources.gpu -= kUnit;
   }
@@ -40,6 +41,26 @@ void WorkerHost::AddGpuFaults(std::vector<Observed>& observed) const {
     const bool failed = truth != sim_.truth.runs.end() && truth->second.gpu_failed;
     if (failed && one.phase == Observed::Phase::kExited) one.gpu_fault = "a gpu of it failed";
   }
+}
+
+// Without a draw of the run's generator: other runs keep their course.
+bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
+  const std::vector<std::string>& held = run.body.gpu_uuids;
+  if (!run.body.preflight || sim_.calm || sick_gpu_ || held.empty()) return false;
+  if (Mix64(static_cast<uint64_t>(sim_.now) + fence.rank) % 8 != 0) return false;
+  sim_.faults.Add(Fault::kPreflightFailed);
+  for (uint32_t i = 0; i < size_.gpu / kUnit; ++i)
+    if (name_ + "-gpu" + std::to_string(i) == held.front()) sick_gpu_ = i;
+  quarantine_ = static_cast<uint64_t>(sim_.now);
+  run.alive = false;
+  run.exit = worker::ExitFacts{127, 0, true, true, "preflight"};
+  TruthRun& truth = sim_.truth.runs[fence];
+  truth.exited = truth.launch_failed = truth.witnessed = truth.gpu_failed = true;
+  truth.exit_code = 127;
+  OutputsOfStarted(fence);
+  Feed(worker::input::Exited{fence, *run.exit});  // May forget the run.
+  Daemon(5, [this, fence] { Drain(fence); });
+  return true;
 }
 
 void WorkerHost::ClearGpus(const std::vector<ClearedGpu>& all) {

@@ -253,6 +253,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
   run.asks = fence.rank == 0 && !run.collective && sim_.rng.Chance(0.5);
+  if (FailsPreflight(fence, run)) return;
   StartTraining(fence, run);
   OutputsOfStarted(fence);
   Feed(worker::input::Launched{fence, run.pid});

@@ -127,6 +127,8 @@ class WorkerHost {
   void NoteRecorded(const Fence& fence, uint64_t seq);
   void AddGpus(NodeInventory& inventory) const;
   void AddGpuFaults(std::vector<Observed>& observed) const;
+  // Whether the test of its gpus finds one sick, which ends the run before its program starts.
+  bool FailsPreflight(const Fence& fence, Run& run);
   void ClearGpus(const std::vector<ClearedGpu>& all);
   void TakeReply(uint64_t sync_seq, const SyncReply& reply);
   void ReportLater();

@@ -2,6 +2,7 @@
 
 #include "common/base/status.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/journalled_spec.h"
 
 using namespace rt;
 
@@ -86,4 +87,35 @@ TEST_CASE("policies: mistakes name their path") {
   check(R"("watchdog":{"factor":1})", "watchdog/factor", "above 1");
   check(R"("watchdog":{"factor":2,"min":"soon"})", "watchdog/min", "must be a time");
   check(R"("watchdog":{"factor":2,"dump":1})", "watchdog/dump", "true or false");
+}
+
+TEST_CASE("policies: a preflight is for whole gpus, and is kept with the experiment") {
+  const auto parse = [](const std::string& more) {
+    return ParseExperimentSpec(*Json::Parse(R"({"experiment":"e","command":["x"],)" + more + "}"));
+  };
+  const auto refusal = [&](const std::string& more) {
+    const absl::Status status = parse(more).status();
+    INFO(more);
+    REQUIRE(!status.ok());
+    return MessageOf(status);
+  };
+  const std::string gang = R"("resources":{"gpu":1,"ranks":4},)";
+  CHECK(!parse(gang + R"("preflight":false)")->preflight.wanted);
+  CHECK(parse(gang + R"("preflight":true)")->preflight.wanted);
+  const auto spec = parse(gang + R"("preflight":{"min_bus_gbps":200.5})");
+  REQUIRE(spec.ok());
+  CHECK(spec->preflight.min_bus_gbps == 200.5);
+  const auto read = ReadJournalledExperiment({.normal = NormalText(*spec), .format = 2});
+  CHECK(read.spec.preflight.wanted);
+  CHECK(read.spec.preflight.min_bus_gbps == 200.5);
+  CHECK(NormalText(*parse(gang + R"("preflight":false)")).find("preflight") == std::string::npos);
+  CHECK(refusal(R"("preflight":true)") ==
+        "preflight: tests gpus, and the resources ask for none");
+  CHECK(refusal(R"("resources":{"gpu":0.5},"preflight":true)") ==
+        "preflight: tests whole gpus, and 0.5 of one is shared with other trials");
+  CHECK(refusal(R"("resources":{"gpu":1},"preflight":{"min_bus_gbps":1})") ==
+        "preflight/min_bus_gbps: is measured between gpus, and there is one");
+  CHECK(refusal(gang + R"("preflight":"yes")").find("true, false or a map") != std::string::npos);
+  CHECK(refusal(gang + R"("preflight":{"min":1})").find("unknown key") != std::string::npos);
+  CHECK(refusal(gang + R"("preflight":{"min_bus_gbps":0})").find("above 0") != std::string::npos);
 }

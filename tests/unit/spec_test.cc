@@ -243,6 +243,23 @@ TEST_CASE("resources: the flag takes any name, and its errors speak of the flag"
         "resources: '=2' is not of the form NAME=AMOUNT");
 }
 
+TEST_CASE("resources: a mistyped key whose value is not a number names the key that was meant") {
+  const auto refusal = [](const char* text) {
+    return ParseResourceRequest(*Json::Parse(text), "resources").status();
+  };
+  const absl::Status type = refusal(R"({"gpu":1,"gpu_typ":"H100"})");
+  CHECK(MessageOf(type) ==
+        "resources/gpu_typ: must be a number, because it is a custom resource");
+  CHECK(HintOf(type) == "did you mean 'gpu_type'?");
+  CHECK(SpecPathOf(type) == "resources/gpu_typ");
+  CHECK(HintOf(refusal(R"({"startegy":"PACK"})")) == "did you mean 'strategy'?");
+  CHECK(HintOf(refusal(R"({"rank":[1,4]})")) == "did you mean 'ranks'?");
+  const absl::Status own = refusal(R"({"fpga":"many"})");
+  CHECK(MessageOf(own) == "resources/fpga: must be a number");
+  CHECK(HintOf(own).empty());
+  CHECK(HintOf(refusal(R"({"gpu":"one"})")).empty());
+}
+
 TEST_CASE("spec: a user's space and names are bounded; the journal's are read as they are") {
   Json space = Json::MakeObject();
   for (int i = 0; i < 1'001; ++i)

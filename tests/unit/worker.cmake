@@ -9,4 +9,5 @@ rt_test(unit_worker SEPARATE
     DEPS rt_worker_checkpoint rt_worker_link SANITIZE address)
 target_compile_definitions(unit_worker PRIVATE RT_SHIM="$<TARGET_FILE:rt_shim>")
 add_dependencies(unit_worker rt_shim)
-rt_test(unit_profile_line SOURCES profile_line_test.cc DEPS rt_worker_session)
+rt_test(unit_profile_line SOURCES profile_line_test.cc worker_gpu_rows_test.cc DEPS rt_worker_session)
+rt_test(unit_preflight SOURCES worker_preflight_test.cc DEPS rt_worker_launch SANITIZE address)

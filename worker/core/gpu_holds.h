@@ -33,6 +33,9 @@ class GpuHolds {
   virtual GpuUse UseOf(const Fence& fence) const = 0;
   // A fault of a gpu of its while it ran; "": there was none.
   virtual std::string FaultOf(const Fence& fence) const = 0;
+  // A probe has found this wrong with a gpu: it is quarantined, and what holds it has this fault.
+  // False: the gpu is not one that the driver's library lists, and can take work again.
+  virtual bool Condemn(const std::string& uuid, const std::string& what) = 0;
   virtual void Forget(const Fence& fence) = 0;
 };
 

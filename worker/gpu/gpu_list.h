@@ -17,6 +17,7 @@ struct Gpu {
   uint32_t index = 0;
   FoundGpu facts;
   uint64_t quarantine = 0;  // Its number; 0: it is not quarantined. Then facts.fault says why.
+  bool by_hand = false;     // Only a person ends it.
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -25,6 +25,9 @@ void GpuWatch::End(const Fence& fence) { impl_->End(fence); }
 bool GpuWatch::IsGivenBack(const Fence& fence) const { return impl_->IsGivenBack(fence); }
 GpuUse GpuWatch::UseOf(const Fence& fence) const { return impl_->UseOf(fence); }
 std::string GpuWatch::FaultOf(const Fence& fence) const { return impl_->FaultOf(fence); }
+bool GpuWatch::Condemn(const std::string& uuid, const std::string& what) {
+  return impl_->Condemn(uuid, what);
+}
 void GpuWatch::Forget(const Fence& fence) { impl_->Forget(fence); }
 
 }  // namespace rt::worker

@@ -58,6 +58,7 @@ class GpuWatch : public GpuHolds {
   bool IsGivenBack(const Fence& fence) const override;
   GpuUse UseOf(const Fence& fence) const override;
   std::string FaultOf(const Fence& fence) const override;
+  bool Condemn(const std::string& uuid, const std::string& what) override;
   void Forget(const Fence& fence) override;
 
  private:

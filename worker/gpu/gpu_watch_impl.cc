@@ -1,6 +1,7 @@
 // The state of a GpuWatch: what is asked of it, and what it tells.
 #include "worker/gpu/gpu_watch_impl.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/base/limits.h"
@@ -110,7 +111,8 @@ std::vector<Gpu> GpuWatch::Impl::All() const {
   std::vector<Gpu> all = all_;
   for (Gpu& gpu : all) {
     const Quarantined* quarantined = quarantine_.Find(gpu.facts.uuid);
-    if (quarantined != nullptr) gpu.quarantine = quarantined->number;
+    gpu.quarantine = quarantined == nullptr ? 0 : quarantined->number;
+    gpu.by_hand = quarantined != nullptr && quarantined->by_hand;
     if (!gpu.facts.fault.empty()) continue;
     const auto kept = kept_.find(gpu.facts.uuid);
     if (quarantined != nullptr) gpu.facts.fault = quarantined->why;
@@ -222,9 +224,18 @@ void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t x
       if (kind > XidClass::kRetry) struck_.emplace_back(fence, why);
     if (kind > XidClass::kRetry)
       for (const std::string& uuid : uuids)
-        keeps = quarantine_.Add(uuid, what, kind == XidClass::kDrain, WallClock()) || keeps;
+        keeps = quarantine_.Add(uuid,
+                                {.why = what,
+                                 .drains = kind == XidClass::kDrain,
+                                 .by_hand = NeedsPerson(xid)},
+                                WallClock()) ||
+                keeps;
     ++taking_;
   }
+  TellFault(keeps);
+}
+
+void GpuWatch::Impl::TellFault(bool keeps) {
   if (keeps) KeepQuarantine();
   Tell();
   {
@@ -233,6 +244,23 @@ void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t x
     given_back_ = has_news_ = true;  // What asked meanwhile is to ask again.
   }
   wake_.notify_all();
+}
+
+bool GpuWatch::Impl::Condemn(const std::string& uuid, const std::string& what) {
+  bool keeps = false;
+  {
+    std::lock_guard lock(mutex_);
+    const bool is_listed = std::any_of(all_.begin(), all_.end(), [&](const Gpu& gpu) {
+      return gpu.facts.uuid == uuid;
+    });
+    if (!is_listed) return false;
+    RT_LOG(kWarning) << "gpu " << uuid << ": " << what;
+    attempts_.NoteFault({uuid}, "gpu " + uuid + ": " + what);
+    keeps = quarantine_.Add(uuid, {.why = what}, WallClock());
+    ++taking_;
+  }
+  TellFault(keeps);
+  return true;
 }
 
 void GpuWatch::Impl::KeepQuarantine() {

@@ -39,6 +39,7 @@ class GpuWatch::Impl {
   bool IsGivenBack(const Fence& fence) const;
   GpuUse UseOf(const Fence& fence) const;
   std::string FaultOf(const Fence& fence) const;
+  bool Condemn(const std::string& uuid, const std::string& what);
   void Forget(const Fence& fence);
 
  private:
@@ -54,6 +55,7 @@ class GpuWatch::Impl {
   void TakeBack(const GpuAttempts::Ending& ending, Millis now);
   void NameProcesses(std::vector<GpuProcess>& processes) const;  // Read before. Needs mutex_.
   void TakeFault(const std::vector<std::string>& uuids, uint64_t xid);
+  void TellFault(bool keeps);  // Since ++taking_.
   void KeepQuarantine();  // In its file.
   void ReadKernelLog();
   void NoteHang();

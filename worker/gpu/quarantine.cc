@@ -13,10 +13,13 @@ Quarantine Quarantine::Parse(const std::string& text) {
   for (const Json& one : json->array()) {
     const std::string uuid = one.is_object() ? one.GetString("uuid") : "";
     if (uuid.empty()) continue;
-    const Json* drains = one.Find("drains");
+    const auto is_set = [&one](const char* key, bool absent) {
+      const Json* value = one.Find(key);
+      return value != nullptr && value->is_bool() ? value->AsBool() : absent;
+    };
     quarantine.all_[uuid] = {static_cast<uint64_t>(std::max<int64_t>(1, one.GetInt("number"))),
-                             one.GetString("why"),
-                             drains != nullptr && drains->is_bool() && drains->AsBool()};
+                             one.GetString("why"), is_set("drains", false),
+                             is_set("by_hand", true)};  // Earlier releases did not say.
   }
   return quarantine;
 }
@@ -24,16 +27,21 @@ Quarantine Quarantine::Parse(const std::string& text) {
 std::string Quarantine::Text() const {
   Json list = Json::MakeArray();
   for (const auto& [uuid, one] : all_)
-    list.Append(Json::MakeObject(
-        {{"uuid", uuid}, {"number", Json(one.number)}, {"why", one.why}, {"drains", one.drains}}));
+    list.Append(Json::MakeObject({{"uuid", uuid},
+                                  {"number", Json(one.number)},
+                                  {"why", one.why},
+                                  {"drains", one.drains},
+                                  {"by_hand", one.by_hand}}));
   return list.Dump();
 }
 
-bool Quarantine::Add(const std::string& uuid, const std::string& why, bool drains, Millis now) {
+bool Quarantine::Add(const std::string& uuid, Quarantined fault, Millis now) {
+  const auto gravity = [](const Quarantined& one) { return one.drains ? 2 : one.by_hand ? 1 : 0; };
   const auto found = all_.find(uuid);
-  if (found != all_.end() && (found->second.drains || !drains)) return false;
+  if (found != all_.end() && gravity(fault) <= gravity(found->second)) return false;
   const uint64_t before = found == all_.end() ? 0 : found->second.number;
-  all_[uuid] = {std::max(before + 1, static_cast<uint64_t>(std::max<Millis>(1, now))), why, drains};
+  fault.number = std::max(before + 1, static_cast<uint64_t>(std::max<Millis>(1, now)));
+  all_[uuid] = std::move(fault);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// The quarantines of gpus, by uuid: such a gpu takes no work until a person clears it. The worker
-// keeps them as text in its state directory, where they survive a reboot. Pure.
+// The quarantines of gpus, by uuid: such a gpu takes no work until a person or a probe clears it.
+// The worker keeps them as text in its state directory, where they survive a reboot. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace rt::worker {
 struct Quarantined {
   uint64_t number = 0;  // Greater for a later one: about its time in milliseconds.
   std::string why;
-  bool drains = false;  // The whole node drains because of it.
+  bool drains = false;   // The whole node drains because of it.
+  bool by_hand = false;  // No probe ends it, only a person.
   friend bool operator==(const Quarantined&, const Quarantined&) = default;
 };
 
@@ -24,8 +25,8 @@ class Quarantine {
   std::string Text() const;
 
   // Returns whether anything changed. A gpu that is in quarantine keeps its first reason, unless
-  // the new one drains the node and the first one does not.
-  bool Add(const std::string& uuid, const std::string& why, bool drains, Millis now);
+  // the new one is graver: it drains the node, or only a person ends it. The number is Add's own.
+  bool Add(const std::string& uuid, Quarantined fault, Millis now);
   // Ends the gpu's quarantine if its number is at most `number`. Returns whether it did.
   bool Clear(const std::string& uuid, uint64_t number);
 

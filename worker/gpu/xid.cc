@@ -75,6 +75,12 @@ XidClass ClassOfXid(uint64_t number) {
   return number == 0 ? XidClass::kQuarantine : MeaningOfXid(number).kind;
 }
 
+bool NeedsPerson(uint64_t number) {
+  constexpr uint64_t kUntested[] = {64, 74, 136, 149};
+  return ClassOfXid(number) == XidClass::kDrain ||
+         std::find(std::begin(kUntested), std::end(kUntested), number) != std::end(kUntested);
+}
+
 // "…NVRM: Xid (PCI:0000:3b:00): 79, pid=…": also with a function, ".0", behind the device.
 std::optional<KernelXid> ParseKernelLine(std::string_view line) {
   constexpr std::string_view kMark = "NVRM: Xid (PCI:";

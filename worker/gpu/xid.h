@@ -36,6 +36,9 @@ XidMeaning MeaningOfXid(uint64_t number);
 // "Xid 79: the gpu has fallen off the bus"; of 0: an uncorrectable error of the memory.
 std::string DescribeXid(uint64_t number);
 XidClass ClassOfXid(uint64_t number);  // Of 0, an uncorrectable error of the memory, kQuarantine.
+// Whether only a person ends the quarantine that follows: rt-probe does not test what has failed,
+// which is the driver's firmware (kDrain), a link, or a row that nothing replaces.
+bool NeedsPerson(uint64_t number);
 
 // A line of the kernel's log about an Xid.
 struct KernelXid {

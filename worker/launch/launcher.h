@@ -15,6 +15,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/launch/launch_env.h"
 #include "worker/launch/port_keeper.h"
+#include "worker/launch/preflight.h"
 #include "worker/launch/run_dirs.h"
 #include "worker/launch/shim_forker.h"
 #include "worker/launch/warm_servers.h"
@@ -76,6 +77,7 @@ class Launcher {
   RunDir DirOf(const Fence& fence) const;
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
+  Preflights& preflights() { return preflights_; }
   TreeCache& bundles() { return cache_; }
   // Ends what starts programs; the programs keep running.
   void Stop();
@@ -103,6 +105,7 @@ class Launcher {
   TreeCache cache_;
   const Cgroups cgroups_;
   WarmServers warm_;
+  Preflights preflights_;
   PortKeeper ports_;
   std::mutex mutex_;
   ShimForker forker_;

@@ -117,7 +117,11 @@ std::vector<Observed> WorkerLoop::observed() const {
 
 absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& body) {
   return LiveAttempt::Open(body, parts_.launcher.DirOf(body.fence),
-                           {.on_row = on_row_, .on_closed = [this] { Wake(); }});
+                           {.on_row = on_row_,
+                            .on_closed = [this] { Wake(); },
+                            .gpu_use = [this](const Fence& fence) {
+                              return parts_.gpus.UseOf(fence);
+                            }});
 }
 
 void WorkerLoop::Run() {
@@ -323,19 +327,42 @@ void WorkerLoop::Perform(const action::Launch& launch) {
 void WorkerLoop::Start(LaunchBody body, bool may_be_warm) {
   const Fence fence = body.fence;
   auto job = [this, may_be_warm, body = std::move(body)] {
-    auto started = parts_.launcher.Launch(body, may_be_warm);
-    if (started.ok() && started->warm < 0) return Post(input::Launched{body.fence, started->pid});
-    if (started.ok()) {
-      std::lock_guard lock(mutex_);
-      new_forking_.push_back({body, started->warm, WallClock() + limits::kWarmWait});
-      return Wake();
-    }
-    const std::string why = MessageOf(started.status());
-    Post(input::Exited{body.fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
+    if (!Preflights::IsFor(body)) return LaunchNow(body, may_be_warm);
+    const std::string report = parts_.launcher.DirOf(body.fence).path + "/preflight.json";
+    parts_.launcher.preflights().Ask(body, report, [=, this](const PreflightResult& found) {
+      if (found.is_well()) LaunchNow(body, may_be_warm);
+      else EndPreflight(body.fence, found);
+    });
   };
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Exited{fence, {.witnessed = false, .reason = "the worker is overloaded"}});
   }
+}
+
+void WorkerLoop::LaunchNow(const LaunchBody& body, bool may_be_warm) {
+  auto started = parts_.launcher.Launch(body, may_be_warm);
+  if (started.ok() && started->warm < 0) return Post(input::Launched{body.fence, started->pid});
+  if (started.ok()) {
+    std::lock_guard lock(mutex_);
+    new_forking_.push_back({body, started->warm, WallClock() + limits::kWarmWait});
+    return Wake();
+  }
+  const std::string why = MessageOf(started.status());
+  Post(input::Exited{body.fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
+}
+
+// The fault of a gpu makes this the machine's failure (Observed::gpu_fault). What could not be
+// tested, or is not quarantined, is the failure of a launch: the same place would be chosen again.
+void WorkerLoop::EndPreflight(const Fence& fence, const PreflightResult& found) {
+  std::string why = found.error;
+  for (const PreflightFault& fault : found.faults) {
+    const bool is_known = parts_.gpus.Condemn(fault.uuid, "preflight: " + fault.what);
+    if (!why.empty()) why += "; ";
+    why += "gpu " + fault.uuid + ": " + fault.what;
+    if (!is_known) why += " (it cannot be quarantined, because NVML does not list it)";
+  }
+  Post(input::Exited{fence,
+                     {.exit_code = 127, .launch_failed = true, .reason = "preflight: " + why}});
 }
 
 void WorkerLoop::Perform(const action::Signal& signal) {
@@ -392,6 +419,7 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   }
   parts_.attempts.Remove(forget.fence);
   parts_.gpus.Forget(forget.fence);
+  parts_.launcher.preflights().Forget(forget.fence);
   ended_.erase(forget.fence);
   {
     std::lock_guard lock(mutex_);

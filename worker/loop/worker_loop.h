@@ -68,6 +68,9 @@ class WorkerLoop {
   // True when it was answered.
   bool TakeReply(const Forking& forking);
   void Start(LaunchBody body, bool may_be_warm);
+  // The job of Start, on the pool.
+  void LaunchNow(const LaunchBody& body, bool may_be_warm);
+  void EndPreflight(const Fence& fence, const PreflightResult& found);
   void TakeExits();
   void Feed(const WorkerInput& input);
   void Perform(const action::Prepare& prepare);

@@ -100,9 +100,18 @@ absl::StatusOr<SpoolRow> LiveAttempt::RowOf(const Json& metrics,
   return row;
 }
 
-absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOptions& options) {
+Json LiveAttempt::WithGpus(const Json& reported) {
+  Json metrics = reported;
+  const auto asked = body_.env.find(kGpuMetrics);
+  if (asked != body_.env.end() && asked->second == "1" && events_.gpu_use)
+    gpu_rows_.AddTo(metrics, events_.gpu_use(fence()));
+  return metrics;
+}
+
+absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& reported, const ReportOptions& options) {
   std::unique_lock lock(adding_);
   if (auto known = spool_->Find(options.key)) return *known;
+  const Json metrics = WithGpus(reported);
   RT_ASSIGN_OR_RETURN(SpoolRow row, RowOf(metrics, options));
   if (IsSpooled(options.client_seq)) return row;
   RT_RETURN_IF_ERROR(keys_.Add(metrics));

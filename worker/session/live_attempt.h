@@ -17,6 +17,7 @@
 #include "common/base/pattern.h"
 #include "worker/core/worker_core.h"
 #include "worker/launch/launch_body.h"
+#include "worker/session/gpu_rows.h"
 #include "worker/session/log_reader.h"
 #include "worker/session/metric_keys.h"
 #include "worker/session/profile_line.h"
@@ -51,6 +52,8 @@ struct ReportOptions {
 struct LiveEvents {
   std::function<void(bool urgent)> on_row;  // The report loop.
   std::function<void()> on_closed;          // The worker loop: its socket may be done with.
+  // What its gpus did so far; none: nobody knows.
+  std::function<GpuUse(const Fence&)> gpu_use = {};
 };
 
 class LiveAttempt {
@@ -126,6 +129,8 @@ class LiveAttempt {
   LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events);
   // Whether the trial's report of that number is a row already.
   bool IsSpooled(uint64_t client_seq) const;
+  // The metrics of a row, with those of its gpus where the experiment asks for them.
+  Json WithGpus(const Json& metrics);
   absl::StatusOr<SpoolRow> RowOf(const Json& metrics, const ReportOptions& options) const;
   void OpenPattern();
   std::optional<Json> MatchMetrics(std::string_view line);
@@ -146,7 +151,8 @@ class LiveAttempt {
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
   bool awaits_decision_ = false;         // By the experiment's driver.
   std::mutex adding_;                    // One row's iteration follows from the one before it.
-  MetricKeys keys_;                      // Of its rows; guarded by adding_.
+  MetricKeys keys_;                      // Of its rows; guarded by adding_, as the next.
+  GpuRows gpu_rows_;
   mutable std::mutex mutex_;
   Standing standing_;
   std::optional<Error> error_;

@@ -357,6 +357,8 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
         spec["short_trials"] = True
     if run.limit_cpu:
         spec["limit_cpu"] = True
+    if run.preflight:
+        spec["preflight"] = run.preflight
     if run.failure_config is not None:
         spec["max_failures"] = int(run.failure_config.max_failures)
         spec["fail_fast"] = bool(run.failure_config.fail_fast)

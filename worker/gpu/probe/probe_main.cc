@@ -3,10 +3,13 @@
 // and 2 when it was called wrongly.
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,12 +34,18 @@ constexpr char kUsage[] =
     "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
     "  --no-all-reduce     leave the all-reduce out\n"
     "  --all-reduce-max S  the all-reduce has failed after so many seconds (default: 180)\n"
+    "  --within S          report after so many seconds at the latest: what has not ended then "
+    "has\n"
+    "                      failed\n"
     "  --report FILE       write the JSON there, and not to standard output\n";
+
+constexpr double kAllReduceLeast = 0.1;  // Seconds, also when nothing is left of --within.
 
 struct Options {
   uint64_t memory = 0;
   double min_bus_gbps = 0;
   double all_reduce_max = 180;  // Seconds. Ranks of a gang wait 60 s for each other.
+  double within = 0;            // Seconds; 0: no limit.
   bool gang = false, all_reduce = true;
   std::string report;
   char** program = nullptr;
@@ -56,6 +65,7 @@ bool Parse(int argc, char** argv, Options& options) {
       options.memory = static_cast<uint64_t>(std::atof(argv[++i]) * 1073741824.0);
     else if (flag == "--min-bus-gbps" && has_value) options.min_bus_gbps = std::atof(argv[++i]);
     else if (flag == "--all-reduce-max" && has_value) options.all_reduce_max = std::atof(argv[++i]);
+    else if (flag == "--within" && has_value) options.within = std::atof(argv[++i]);
     else if (flag == "--report" && has_value) options.report = argv[++i];
     else return false;
   }
@@ -66,15 +76,24 @@ double Since(std::chrono::steady_clock::time_point began) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-void TestDevice(int index, uint64_t memory, DeviceReport& report) {
+// How far the test of one gpu is, for whoever reports before it has ended.
+struct Progress {
+  DeviceReport described;  // Of is_described.
+  std::atomic<bool> is_described = false, has_ended = false;
+};
+
+void TestDevice(int index, uint64_t memory, DeviceReport& report, Progress& progress) {
   const auto began = std::chrono::steady_clock::now();
   std::string fault = Describe(index, report);
+  progress.described = report;
+  progress.is_described = true;
   if (fault.empty()) fault = Use(index);
   if (fault.empty()) fault = TestMemory(memory, report);
   if (fault.empty()) fault = TestMatmul(report);
   if (fault.empty()) fault = TestHostCopies(report);
   report.fault = fault;
   report.seconds = Since(began);
+  progress.has_ended = true;
 }
 
 bool Print(const std::string& text, const std::string& path) {
@@ -86,22 +105,61 @@ bool Print(const std::string& text, const std::string& path) {
          std::rename((path + ".part").c_str(), path.c_str()) == 0;
 }
 
+std::string Late(double seconds) {
+  char why[80];
+  std::snprintf(why, sizeof why, "did not end within %g s", seconds);
+  return why;
+}
+
+[[noreturn]] void ReportLate(Report& late, const std::string& path) {
+  Judge(late, 0);
+  Print(ToJson(late), path);
+  std::fflush(stdout);
+  ::_exit(1);
+}
+
+// A gpu that hangs is named: those whose tests have ended are reported with what they found.
+void TestDevices(const Options& options, Report& report) {
+  std::vector<Progress> progress(report.devices.size());
+  std::optional<Deadline> deadline;
+  if (options.within > 0) {
+    const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * options.within));
+    deadline.emplace(most, [&] {
+      Report late;
+      late.seconds = options.within;
+      for (size_t i = 0; i < progress.size(); ++i) {
+        DeviceReport& one = late.devices.emplace_back();
+        if (progress[i].has_ended) {
+          one = report.devices[i];
+          continue;
+        }
+        if (progress[i].is_described) one = progress[i].described;
+        one.index = static_cast<int>(i);
+        one.fault = "its tests " + Late(options.within);
+      }
+      ReportLate(late, options.report);
+    });
+  }
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < progress.size(); ++i)
+    threads.emplace_back([&, i] {
+      TestDevice(static_cast<int>(i), options.memory, report.devices[i], progress[i]);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
 // NCCL waits without end for a rank that does not come, or for a link that is broken. Nothing ends
 // such a call but the end of the process.
 void Reduce(const Options& options, int devices, Report& report) {
   const GangRank gang = GangRank::FromEnvironment();
   Report late = report;
-  char why[80];
-  std::snprintf(why, sizeof why, "the all-reduce did not end within %g s", options.all_reduce_max);
-  late.all_reduce.fault = why;
-  late.seconds += options.all_reduce_max;
-  const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * options.all_reduce_max));
-  const Deadline deadline(most, [&] {
-    Judge(late, 0);
-    Print(ToJson(late), options.report);
-    std::fflush(stdout);
-    ::_exit(1);
-  });
+  double seconds = options.all_reduce_max;
+  if (options.within > 0)
+    seconds = std::clamp(options.within - report.seconds, kAllReduceLeast, seconds);
+  late.all_reduce.fault = "the all-reduce " + Late(seconds);
+  late.seconds += seconds;
+  const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * seconds));
+  const Deadline deadline(most, [&] { ReportLate(late, options.report); });
   if (options.gang && gang.ranks > 1) ReduceInGang(gang, report.all_reduce);
   else ReduceHere(devices, report.all_reduce);
 }
@@ -112,11 +170,7 @@ Report Run(const Options& options) {
   const int count = CountDevices(report.fault);
   if (report.fault.empty() && count == 0) report.fault = "no gpu is visible";
   report.devices.resize(static_cast<size_t>(count));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back(
-        [&, i] { TestDevice(i, options.memory, report.devices[static_cast<size_t>(i)]); });
-  for (std::thread& thread : threads) thread.join();
+  TestDevices(options, report);
   Judge(report, 0);
   if (options.all_reduce && report.is_ok()) {
     report.seconds = Since(began);

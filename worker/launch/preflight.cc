@@ -1,0 +1,148 @@
+#include "worker/launch/preflight.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+#include "common/run/find_program.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr Millis kTimeToReport = 1'000;  // The probe reports by itself so long before its end.
+constexpr size_t kOutputShown = 300;
+
+PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& what) {
+  PreflightResult result;
+  for (const std::string& uuid : uuids) result.faults.push_back({uuid, what});
+  return result;
+}
+
+PreflightResult CannotRun(const std::string& why) { return {.faults = {}, .error = why}; }
+
+std::string TextAt(const Json& json, const char* key) {
+  const Json* value = json.is_object() ? json.Find(key) : nullptr;
+  return value != nullptr && value->is_string() ? value->AsString() : "";
+}
+
+void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& devices,
+                     PreflightResult& result) {
+  for (size_t i = 0; i < uuids.size() && i < devices.size(); ++i)
+    if (const std::string fault = TextAt(devices[i], "fault"); !fault.empty())
+      result.faults.push_back({uuids[i], fault});
+  // CUDA leaves out the first that it cannot use, and all after it.
+  if (result.faults.empty() && devices.size() < uuids.size())
+    result.faults.push_back({uuids[devices.size()], "CUDA does not find it"});
+}
+
+std::string WithoutReport(const ProgramResult& end) {
+  const std::string output(Trim(end.output.substr(0, kOutputShown)));
+  return "rt-probe wrote no report: " + ToString(end.exit) + (output.empty() ? "" : ": " + output);
+}
+
+std::vector<std::string> EnvOfProbe(const LaunchBody& body) {
+  std::vector<std::string> env;
+  for (char** each = environ; *each != nullptr; ++each)
+    if (!std::string_view(*each).starts_with("CUDA_VISIBLE_DEVICES=")) env.emplace_back(*each);
+  // As the program is going to use NCCL.
+  for (const auto& [name, value] : body.env)
+    if (name.starts_with("NCCL_")) env.push_back(name + "=" + value);
+  env.push_back("CUDA_VISIBLE_DEVICES=" + Join(body.gpu_uuids, ","));
+  return env;
+}
+
+}  // namespace
+
+PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const ProbeRun& run,
+                               double min_bus_gbps) {
+  if (absl::IsDeadlineExceeded(run.end.status()))
+    return Blame(uuids, "rt-probe did not end in time on " + Join(uuids, ", "));
+  if (!run.end.ok()) return CannotRun("rt-probe: " + MessageOf(run.end.status()));
+  if (run.end->exit.signal != 0)
+    return Blame(uuids,
+                 "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
+  const absl::StatusOr<Json> report = Json::Parse(run.report);
+  const Json* devices = report.ok() && report->is_object() ? report->Find("devices") : nullptr;
+  if (devices == nullptr || !devices->is_array()) return CannotRun(WithoutReport(*run.end));
+  if (const std::string fault = TextAt(*report, "fault"); !fault.empty())
+    return CannotRun("rt-probe: " + fault);
+  PreflightResult result;
+  AddDeviceFaults(uuids, devices->array(), result);
+  const Json* all = report->Find("all_reduce");
+  const bool has_all = all != nullptr && all->is_object();
+  if (!result.faults.empty() || uuids.size() < 2) return result;
+  if (has_all && !TextAt(*all, "fault").empty())
+    return Blame(uuids, TextAt(*all, "fault") + ", between " + Join(uuids, ", "));
+  const double measured = has_all ? all->GetDouble("bus_gbps", 0) : 0;
+  if (min_bus_gbps > 0 && measured <= 0) {
+    const std::string note = has_all ? TextAt(*all, "note") : "";
+    return CannotRun("rt-probe did not measure the bandwidth between the gpus" +
+                     (note.empty() ? "" : ": " + note));
+  }
+  if (measured < min_bus_gbps)
+    return Blame(uuids, "all-reduce at " + FormatDouble(measured) + " GB/s of bus bandwidth, " +
+                            FormatDouble(min_bus_gbps) + " are asked for, between " +
+                            Join(uuids, ", "));
+  return result;
+}
+
+bool Preflights::IsFor(const LaunchBody& body) {
+  return body.preflight && !body.gpu_uuids.empty() && body.resources.gpu % kUnit == 0;
+}
+
+void Preflights::Ask(const LaunchBody& body, const std::string& report, Done done) {
+  const AttemptId& key = body.fence.attempt;
+  std::optional<PreflightResult> known;
+  {
+    std::lock_guard lock(mutex_);
+    const auto [test, is_first] = tests_.try_emplace(key);
+    known = test->second.result;
+    if (!is_first && !known) {
+      test->second.waiting.push_back(std::move(done));
+      return;
+    }
+  }
+  if (known) return done(*known);
+  const PreflightResult result = Run(body, report);
+  std::vector<Done> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    Test& test = tests_[key];
+    test.result = result;
+    waiting.swap(test.waiting);
+  }
+  done(result);
+  for (const Done& one : waiting) one(result);
+}
+
+void Preflights::Forget(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  const auto test = tests_.find(fence.attempt);
+  if (test != tests_.end() && test->second.result) tests_.erase(test);
+}
+
+PreflightResult Preflights::Run(const LaunchBody& body, const std::string& report) const {
+  const absl::StatusOr<std::string> probe = ProbeProgram(bin_dir_);
+  if (!probe.ok()) return CannotRun(MessageOf(probe.status()));
+  const Millis within = std::max<Millis>(most_ / 2, most_ - kTimeToReport);
+  std::vector<std::string> argv = {*probe, "--report", report, "--within",
+                                   FormatDouble(static_cast<double>(within) / 1'000)};
+  if (body.preflight_min_bus_gbps > 0) {
+    argv.push_back("--min-bus-gbps");
+    argv.push_back(FormatDouble(body.preflight_min_bus_gbps));
+  }
+  if (body.gpu_uuids.size() == 1) argv.push_back("--no-all-reduce");
+  ProbeRun run;
+  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most_);
+  if (const absl::StatusOr<std::string> text = ReadFile(report); text.ok()) run.report = *text;
+  std::error_code ignored;
+  std::filesystem::remove(report, ignored);
+  return JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,69 @@
+// The preflight of an attempt: rt-probe tests the gpus that the attempt holds on this node before
+// any of its programs starts there (docs/gpus.md). The ranks of one node hold them together, so the
+// first rank that asks runs the probe, and the others get the same answer. Thread-safe; Ask blocks
+// for at most `most` and belongs on a pool.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/limits.h"
+#include "common/run/subprocess.h"
+#include "worker/launch/launch_body.h"
+
+namespace rt::worker {
+
+struct PreflightFault {
+  std::string uuid, what;
+  friend bool operator==(const PreflightFault&, const PreflightFault&) = default;
+};
+struct PreflightResult {
+  std::vector<PreflightFault> faults;  // Of gpus that should take no work.
+  std::string error;                   // Why the test could not be made; no gpu is to blame.
+  bool is_well() const { return faults.empty() && error.empty(); }
+};
+
+// How rt-probe ended, and the report that it wrote. DeadlineExceeded: it did not end.
+struct ProbeRun {
+  absl::StatusOr<ProgramResult> end = ProgramResult{};
+  std::string report;
+};
+// What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
+// all-reduce, and a probe that hangs or crashes, is a fault of all of them. Pure.
+PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const ProbeRun& run,
+                               double min_bus_gbps);
+
+class Preflights {
+ public:
+  explicit Preflights(std::string bin_dir, Millis most = limits::kPreflightMax)
+      : bin_dir_(std::move(bin_dir)), most_(most) {}
+
+  // Whether this rank's gpus are to be tested: it holds some, and whole ones.
+  static bool IsFor(const LaunchBody& body);
+  // `done` is called once: at the end of Ask, or of the Ask of another rank that runs the probe.
+  // `report`: a path of this rank's own for rt-probe's report.
+  using Done = std::function<void(const PreflightResult&)>;
+  void Ask(const LaunchBody& body, const std::string& report, Done done);
+  // A rank is over, and with it what its attempt's gpus were found to be.
+  void Forget(const Fence& fence);
+
+ private:
+  struct Test {
+    std::optional<PreflightResult> result;
+    std::vector<Done> waiting;
+  };
+  PreflightResult Run(const LaunchBody& body, const std::string& report) const;
+
+  const std::string bin_dir_;
+  const Millis most_;
+  std::mutex mutex_;
+  std::map<AttemptId, Test> tests_;
+};
+
+}  // namespace rt::worker
