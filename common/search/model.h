@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -16,6 +17,18 @@
 #include "common/base/json.h"
 
 namespace rt {
+
+// The value of a trial at a rung of its scheduler, which may be NaN.
+struct RungResult {
+  double milestone = 0;
+  double value = 0;  // As it was reported: not negated where the mode is max.
+  friend bool operator==(const RungResult& a, const RungResult& b) {
+    const bool are_nan = a.value != a.value && b.value != b.value;
+    return a.milestone == b.milestone && (a.value == b.value || are_nan);
+  }
+};
+// The milestone of the value with which a trial was trained to its end.
+inline constexpr double kTrainedToTheEnd = std::numeric_limits<double>::infinity();
 
 // What is known of one trial.
 struct TrialResult {
@@ -32,6 +45,9 @@ struct TrialResult {
   // Where the experiment has OutcomeKeys: their values in the trial's newest row, in that order.
   // Empty of a trial without such a row, which counts as kBad.
   std::vector<double> outcome = {};
+  // Where the table of the algorithm has reads_rungs: what was recorded so far, also of an open
+  // trial, by milestone. A completed trial has its value at kTrainedToTheEnd besides.
+  std::vector<RungResult> rungs = {};
   friend bool operator==(const TrialResult&, const TrialResult&) = default;
 };
 

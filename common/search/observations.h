@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/search/encoding.h"
+#include "common/search/model.h"
 
 namespace rt {
 
@@ -24,11 +25,13 @@ struct FinishedTrial {
   std::vector<double> values = {};
   double violation = 0;
   std::vector<double> excesses = {};  // Of each constraint; not above 0 where it is kept.
+  std::vector<RungResult> rungs = {};  // Minimised, by milestone; of models that read rungs.
 };
 
 struct FlyingTrial {
   uint64_t number = 0;
   Point point;
+  std::vector<RungResult> rungs = {};  // As above: what it has reached so far.
 };
 
 struct Observations {

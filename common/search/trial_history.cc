@@ -76,19 +76,25 @@ const Observations& TrialHistory::SeenIn(const std::vector<TrialResult>& results
     const Point& point = *points_[i];
     const uint64_t number = evaluated_.size() + i;
     if (result.kind == TrialResult::Kind::kOpen) {
-      seen_.in_flight.push_back({number, point});
+      seen_.in_flight.push_back({number, point, Minimised(result.rungs)});
       continue;
     }
     settled_[i] = result;
     if (result.kind == TrialResult::Kind::kUnknown) continue;
     FinishedTrial& trial = seen_.finished.emplace_back();
     trial = {number, point, std::nan(""), result.ended_at};
+    trial.rungs = Minimised(result.rungs);
     if (result.kind == TrialResult::Kind::kBad) continue;
     if (!outcomes_.Any() || outcomes_.Observe(result.outcome, trial))
       trial.value = sign_ * result.value;
   }
   if (outcomes_.Any()) outcomes_.Order(seen_.finished);
   return seen_;
+}
+
+std::vector<RungResult> TrialHistory::Minimised(std::vector<RungResult> rungs) const {
+  for (RungResult& each : rungs) each.value *= sign_;
+  return rungs;
 }
 
 absl::StatusOr<Json> TrialHistory::ConfigurationAt(const Point& point) const {

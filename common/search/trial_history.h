@@ -39,6 +39,7 @@ class TrialHistory {
 
  private:
   void AddEvaluated(const Json& result);
+  std::vector<RungResult> Minimised(std::vector<RungResult> rungs) const;
 
   const absl::StatusOr<Encoding> encoding_;
   const double sign_;

@@ -54,6 +54,9 @@ struct AlgorithmTable {
   bool needs_metric = false;
   // Of a search algorithm with a metric: it learns from several objectives and from constraints.
   bool knows_outcomes = false;
+  // Of a search algorithm: it learns from the values that trials had at the rungs of their
+  // scheduler.
+  bool reads_rungs = false;
   // Of a scheduler: it changes the configurations of trials, so that their results are not those of
   // what was proposed.
   bool changes_params = false;

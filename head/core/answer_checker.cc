@@ -39,6 +39,9 @@ absl::Status AnswerChecker::See(const Record& record) {
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
     last_ended_[ended->trial.experiment] = ended->trial;
     NoteResults(ended->trial.experiment);
+  } else if (const auto* rung = std::get_if<event::RungRecorded>(&record.event)) {
+    const ExperimentId id = rung->trial.experiment;
+    if (world_.index.experiments.at(id).chosen.reads_rungs) NoteResults(id);
   } else if (const auto* retried = std::get_if<event::TrialRetried>(&record.event)) {
     NoteResults(retried->trial.experiment);
   } else if (const auto* created = std::get_if<event::ExperimentCreated>(&record.event)) {

@@ -7,6 +7,7 @@ namespace rt {
 ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
+  chosen.reads_rungs = chosen.has_model && chosen.searcher->table().reads_rungs;
   // A driver that has a scheduler pauses and resumes trials itself. One that has stop rules of its
   // own decides about rows, too, and leaves this to the scheduler of the head.
   const bool is_drivers = spec.driver.selects_next || !spec.driver.scheduler.empty();

@@ -15,6 +15,7 @@ struct ChosenAlgorithms {
   const Searcher* searcher = nullptr;
   const Scheduler* scheduler = nullptr;
   bool has_model = false;  // Its configurations come from a model on the compute lane (lane.h).
+  bool reads_rungs = false;  // And the model is told what was recorded at rungs.
   bool reviews = false;    // Its scheduler is asked to resume the trials that it has paused.
   bool compares_brackets = false;     // And told of brackets as a whole.
   bool compares_rungs = false;        // And of all rungs.

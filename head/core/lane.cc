@@ -37,6 +37,20 @@ TrialResult ResultOf(const Trial& trial, const ExperimentIndex& index, bool read
   return {};
 }
 
+// What was recorded at rungs, and with what value trials were trained to their ends.
+void AddRungs(const Experiment& experiment, std::vector<TrialResult>& results) {
+  for (const Rung& rung : experiment.rungs)
+    for (const RungEntry& entry : rung.entries)
+      results.at(entry.trial).rungs.push_back({rung.milestone, entry.value});
+  for (const Trial& trial : experiment.trials) {
+    std::vector<RungResult>& rungs = results[trial.id.number].rungs;
+    std::sort(rungs.begin(), rungs.end(),
+              [](const RungResult& a, const RungResult& b) { return a.milestone < b.milestone; });
+    if (trial.end == TrialEnd::kCompleted && trial.has_best)
+      rungs.push_back({kTrainedToTheEnd, trial.best});
+  }
+}
+
 std::string OverdueText() {
   return "the compute lane did not answer within " +
          std::to_string(limits::kLaneOverdueAfter / 1'000) + " s";
@@ -91,6 +105,7 @@ std::vector<TrialResult> ResultsOf(const Experiment& experiment, const Experimen
   results.reserve(experiment.trials.size());
   for (const Trial& trial : experiment.trials)
     results.push_back(ResultOf(trial, index, reads_outcomes));
+  if (index.chosen.reads_rungs) AddRungs(experiment, results);
   return results;
 }
 

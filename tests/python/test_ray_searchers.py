@@ -98,6 +98,21 @@ def test_arguments_become_options_and_the_seed() -> None:
     assert build_spec(request_of(TuneBOHB(max_concurrent=3), SPACE))[0]["max_concurrent"] == 3
 
 
+def test_bohb_config_becomes_options_of_bohb(monkeypatch: pytest.MonkeyPatch) -> None:
+    bohb = table("bohb")
+    for name in ("rows_min", "good_fraction", "candidates", "random_fraction"):
+        bohb["options"].append({**bohb["options"][0], "name": name, "type": "number"})
+    monkeypatch.setattr(_algorithms, "tables", lambda: [bohb])
+    search = TuneBOHB(bohb_config={
+        "min_points_in_model": 5, "top_n_percent": 20, "num_samples": 32, "random_fraction": 0.5,
+        "min_bandwidth": 0.01,
+    })  # fmt: skip
+    assert build_spec(request_of(search, SPACE))[0]["search"] == {
+        "bohb": {"rows_min": 5, "good_fraction": 0.2, "candidates": 32, "random_fraction": 0.5}
+    }
+    assert search.note().endswith("that change nothing: bohb_config['min_bandwidth']")
+
+
 @pytest.mark.parametrize(
     ("search", "space"),
     [

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "head/core/core.h"
@@ -210,6 +211,8 @@ class Auditor {
     int live = 0;
     uint64_t failed_trials = 0;
     uint64_t unsaved_pauses = 0;
+    // By record, what was recorded at rungs: trial, milestone and value. Of models that read it.
+    std::map<uint64_t, std::tuple<uint32_t, double, double>> rung_log;
     // By bracket and milestone: the trials there in their order, with their values.
     std::map<std::pair<uint32_t, double>, std::vector<std::pair<uint32_t, double>>> members;
   };
@@ -365,6 +368,7 @@ class Auditor {
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
   void DecideRows(ExperimentBook& experiment, uint64_t through);
   void CheckProposals(const event::Answered& e) const;
+  void CheckToldRungs(const event::Answered& e) const;
   // Whether a configuration has the parameters that the space asks for, and no others.
   void CheckShape(const Json& space, const Json& params) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);

@@ -1,5 +1,6 @@
 // The auditor's part about search models, whose answers come from the compute lane.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/sim/auditor.h"
 
@@ -17,11 +18,37 @@ void Auditor::CheckProposals(const event::Answered& e) const {
     Must(created.contains(one.number), "a fallback is a trial of this answer");
     Must(fallbacks.insert(one.number).second && !one.reason.empty(), "a fallback has a reason");
   }
+  CheckToldRungs(e);
   for (const CreatedTrial& one : e.created) {
     const auto proposed = truth_->proposed.find({e.experiment, one.number});
     Must(proposed != truth_->proposed.end() &&
              proposed->second.contains({one.params, fallbacks.contains(one.number)}),
          "a configuration is what the lane proposed for this trial, and a fallback says so");
+  }
+}
+
+// What was recorded at rungs up to the record that the answer names, and nothing else, is what the
+// model was told.
+void Auditor::CheckToldRungs(const event::Answered& e) const {
+  const ExperimentBook& experiment = experiments_.at(e.experiment);
+  const auto told = truth_->told.find({e.experiment, epoch_, e.observed_through});
+  if (experiment.spec.search != "bohb" || told == truth_->told.end()) return;  // All are fallbacks.
+  std::vector<std::map<double, double>> recorded(told->second.size());
+  for (const auto& [seq, at] : experiment.rung_log) {
+    const auto& [trial, milestone, value] = at;
+    if (seq > e.observed_through) break;
+    Must(trial < recorded.size(), "a model is told of every trial");
+    recorded[trial][milestone] = value;
+  }
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    std::map<double, double> known = told->second[i];
+    known.erase(HUGE_VAL);  // The value of a trial that was trained to its end.
+    const auto is_same = [](const auto& a, const auto& b) {
+      const bool are_nan = std::isnan(a.second) && std::isnan(b.second);
+      return a.first == b.first && (a.second == b.second || are_nan);
+    };
+    Must(std::equal(known.begin(), known.end(), recorded[i].begin(), recorded[i].end(), is_same),
+         "a model that reads rungs is told what was recorded there");
   }
 }
 

@@ -43,6 +43,10 @@ void LaneHost::Answer(const LaneJob& job) {
     models_.erase(job.experiment);
     models_.try_emplace(job.experiment, *job.spec, job.seed);
   }
+  auto& told = sim_.truth.told[{job.experiment, job.epoch, job.observed_through}];
+  told.assign(job.results.size(), {});
+  for (size_t i = 0; i < told.size(); ++i)
+    for (const RungResult& rung : job.results[i].rungs) told[i][rung.milestone] = rung.value;
   // The time of a model that is too slow is over after this many questions whether it is.
   uint64_t patience = UINT64_MAX;
   if (sim_.Strikes(sim_.plan.model_slow, Fault::kModelSlow)) patience = sim_.rng.Below(6);

@@ -12,6 +12,7 @@
 #include "common/decide/pbt.h"
 #include "common/search/auto_search.h"
 #include "common/search/basic.h"
+#include "common/search/bohb_search.h"
 #include "common/search/cma_search.h"
 #include "common/search/gp_search.h"
 #include "common/search/tpe_search.h"
@@ -21,7 +22,8 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(), &CmaSearch(), &GpSearch(), &AutoSearch(), &Wayward(),
+      &BasicSearch(), &TpeSearch(),  &CmaSearch(), &GpSearch(),
+      &AutoSearch(),  &BohbSearch(), &Wayward(),
   };
   return all;
 }

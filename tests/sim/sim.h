@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -110,6 +111,10 @@ struct Truth {
   // What search models proposed, whether it was heard or not: configuration, and whether it is a
   // fallback.
   std::map<TrialId, std::set<std::pair<std::string, bool>>> proposed;
+  // What search models were told of rungs, by experiment, epoch and newest record: the values of
+  // each trial, by milestone.
+  std::map<std::tuple<ExperimentId, uint64_t, uint64_t>, std::vector<std::map<double, double>>>
+      told;
   // What a model of a population proposed for its clones.
   std::set<std::pair<TrialId, std::string>> explored;
   std::set<TrialId> advised_stops;

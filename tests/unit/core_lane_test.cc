@@ -207,6 +207,30 @@ TEST_CASE("lane: a failed trial counts as bad, one whose machines were lost says
   CHECK(ResultsOf(lost, {})[0].kind == TrialResult::Kind::kUnknown);
 }
 
+TEST_CASE("lane: a model that reads rungs is told them, of open trials as well") {
+  LaneStory story;
+  const ExperimentId id = story.Create(
+      R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min","search":"bohb",)"
+      R"("num_samples":3,"scheduler":{"asha":{"max_t":9,"reduction_factor":3}})");
+  story.Settle();
+  const auto results = [&] {
+    const World& world = story.core.world;
+    return ResultsOf(world.state.experiments.at(id), world.index.experiments.at(id));
+  };
+  story.Report(story.FenceOf(0), 1, R"({"loss":2})");
+  CHECK(results()[0].kind == TrialResult::Kind::kOpen);
+  CHECK(results()[0].rungs == std::vector<RungResult>{{1, 2}});
+  story.Report(story.FenceOf(0), 2, R"({"loss":1})");
+  story.Report(story.FenceOf(0), 3, R"({"loss":1.5})");
+  story.Exit(story.FenceOf(0), 0, 3);
+  REQUIRE(story.StateOf(0) == "COMPLETED");
+  CHECK(results()[0].rungs == std::vector<RungResult>{{1, 2}, {3, 1.5}, {kTrainedToTheEnd, 1}});
+  story.Report(story.FenceOf(1), 1, R"({"loss":3})");  // Worse than the first: it is stopped.
+  story.Exit(story.FenceOf(1), 0, 1);
+  REQUIRE(story.StateOf(1) == "STOPPED");
+  CHECK(results()[1].rungs == std::vector<RungResult>{{1, 3}});
+}
+
 TEST_CASE(
     "lane: the check of answers keeps what the lane may have been asked once, not each time") {
   Story story;

@@ -43,7 +43,7 @@ NATIVE = {
     "HyperOptSearch": Native("tpe", "the tree-structured Parzen estimator of HyperOpt"),
     "NevergradSearch": Native("auto", "an optimizer of the library Nevergrad"),
     "OptunaSearch": Native("tpe", "the tree-structured Parzen estimator of Optuna"),
-    "TuneBOHB": Native("tpe", "the density estimator of BOHB"),
+    "TuneBOHB": Native("bohb", "the density estimator of BOHB"),
     "ZOOptSearch": Native("tpe", "the classifier of the library ZOOpt"),
 }
 

@@ -11,6 +11,13 @@ from rt.tune._optuna import Study
 from rt.tune._searchers import SearchAlgorithm
 
 Points = Optional[list[dict[str, Any]]]
+# What the authors' program calls them, and what `bohb` does.
+_BOHB_OPTIONS = {
+    "min_points_in_model": "rows_min",
+    "top_n_percent": "good_fraction",
+    "num_samples": "candidates",
+    "random_fraction": "random_fraction",
+}
 
 
 @suggests_arguments
@@ -178,7 +185,8 @@ class BayesOptSearch(RaySearch):
 class TuneBOHB(RaySearch):
     """BOHB's name for a native algorithm; use it with HyperBandForBOHB or ASHAScheduler.
 
-    space: of tune's primitives, or a ConfigSpace of numbers and categories.
+    space: of tune's primitives, or a ConfigSpace of numbers and categories. bohb_config: the
+    arguments of the model of BOHB, such as {"random_fraction": 0.2}.
     """
 
     def __init__(
@@ -191,13 +199,20 @@ class TuneBOHB(RaySearch):
         seed: Optional[int] = None,
         max_concurrent: int = 0,
     ) -> None:
+        config = dict(bohb_config or {})
+        options = {
+            ours: value if theirs != "top_n_percent" else value / 100
+            for theirs, ours in _BOHB_OPTIONS.items()
+            if (value := config.pop(theirs, None)) is not None
+        }
         super().__init__(
             space=foreign.from_config_space(space),
             metric=metric,
             mode=mode,
             points=points_to_evaluate,
             seed=seed,
-            unused={"bohb_config": bohb_config},
+            options=options,
+            unused={f"bohb_config[{name!r}]": True for name in config},
         )
         self.max_concurrent = whole("max_concurrent", max_concurrent, 0)
 
