@@ -16,14 +16,13 @@ namespace {
 
 const std::vector<std::string>& KnownKeys() {
   static const std::vector<std::string> keys = {
-      "experiment", "command",        "script",       "space",       "num_samples",
-      "metric",     "mode",           "search",       "scheduler",   "stop",
-      "resources",  "max_concurrent", "max_failures", "time_budget", "seed",
-      "env",        "results_dir",    "report_regex", "checkpoints", "trainable",
-      "bundle",     "inputs",         "cwd",          "fail_fast",   "driver",
-      "retry",      "breaker",        "watchdog",     "priority",    "short_trials",
-      "limit_cpu",  "strict_metric",  "constraints",  "reallocation",
-      "preflight"};
+      "experiment", "command",        "script",       "space",        "num_samples",
+      "metric",     "mode",           "search",       "scheduler",    "stop",
+      "resources",  "max_concurrent", "max_failures", "time_budget",  "seed",
+      "env",        "results_dir",    "report_regex", "checkpoints",  "trainable",
+      "bundle",     "inputs",         "cwd",          "fail_fast",    "driver",
+      "retry",      "breaker",        "watchdog",     "priority",     "short_trials",
+      "limit_cpu",  "strict_metric",  "constraints",  "reallocation", "preflight"};
   return keys;
 }
 

@@ -34,10 +34,10 @@ absl::StatusOr<int64_t> UnitsOf(const Json& json, const std::string& name, std::
   if (!json.is_number()) {
     const bool is_custom = name != "cpu" && name != "gpu";
     const std::string hint = is_custom ? ResourceHint(name) : "";
-    return SpecError(path,
-                     hint.empty() ? "must be a number"
-                                  : "must be a number, because it is a custom resource",
-                     hint);
+    return SpecError(
+        path,
+        hint.empty() ? "must be a number" : "must be a number, because it is a custom resource",
+        hint);
   }
   return Units(json.AsDouble(), path);
 }

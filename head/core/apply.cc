@@ -111,9 +111,7 @@ struct Applier {
     NoteHeardClears(node);
     RefreshFree(world, e.node);
   }
-  void operator()(const event::GpuCleared& e) {
-    NoteCleared(state().nodes.at(e.node), e, at);
-  }
+  void operator()(const event::GpuCleared& e) { NoteCleared(state().nodes.at(e.node), e, at); }
   void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {
     Node& node = Change(e.node);

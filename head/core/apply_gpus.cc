@@ -9,8 +9,7 @@ void NoteCleared(Node& node, const event::GpuCleared& e, Millis at) {
   std::erase_if(all, [&](const ClearedGpu& one) { return one.uuid == e.uuid; });
   const auto at_or_after = std::find_if(all.begin(), all.end(),
                                         [&](const ClearedGpu& one) { return one.uuid > e.uuid; });
-  all.insert(at_or_after,
-             {.uuid = e.uuid, .quarantine = e.quarantine, .probe = e.probe, .at = at});
+  all.insert(at_or_after, {.uuid = e.uuid, .quarantine = e.quarantine, .probe = e.probe, .at = at});
 }
 
 void NoteHeardClears(Node& node) {

@@ -34,7 +34,7 @@ struct GpuInfo {
 struct ClearedGpu {
   std::string uuid;
   uint64_t quarantine = 0;
-  std::string probe;   // What the probe found that ended it; empty: a person did.
+  std::string probe;  // What the probe found that ended it; empty: a person did.
   Millis at = 0;
   bool heard = false;  // The worker knows: what is left is for people to read.
   RT_FIELDS(ClearedGpu, uuid, quarantine, probe, at, heard);

@@ -309,8 +309,10 @@ absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name,
     return WithHint(absl::FailedPreconditionError(which + " has a fault now: " + gpu->fault),
                     "it takes work again once its driver finds it healthy");
   if (gpu->by_hand && !probe.empty())
-    return WithHint(absl::FailedPreconditionError(which + " has had a fault that rt-probe does not"
-                                                          " test: " + gpu->fault),
+    return WithHint(absl::FailedPreconditionError(which +
+                                                  " has had a fault that rt-probe does not"
+                                                  " test: " +
+                                                  gpu->fault),
                     "rt node undrain " + node.name + " --gpu " + std::to_string(gpu->index) +
                         " ends its quarantine once it is repaired");
   for (const ClearedGpu& one : node.cleared_gpus)

@@ -89,8 +89,8 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(WithReallocation(
-      WithBounds(WithPreflight(WithExpression(seed_, std::move(text)))))));
+  return WithOtherSearch(WithOtherScheduler(
+      WithReallocation(WithBounds(WithPreflight(WithExpression(seed_, std::move(text)))))));
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows

@@ -109,8 +109,7 @@ TEST_CASE("policies: a preflight is for whole gpus, and is kept with the experim
   CHECK(read.spec.preflight.wanted);
   CHECK(read.spec.preflight.min_bus_gbps == 200.5);
   CHECK(NormalText(*parse(gang + R"("preflight":false)")).find("preflight") == std::string::npos);
-  CHECK(refusal(R"("preflight":true)") ==
-        "preflight: tests gpus, and the resources ask for none");
+  CHECK(refusal(R"("preflight":true)") == "preflight: tests gpus, and the resources ask for none");
   CHECK(refusal(R"("resources":{"gpu":0.5},"preflight":true)") ==
         "preflight: tests whole gpus, and 0.5 of one is shared with other trials");
   CHECK(refusal(R"("resources":{"gpu":1},"preflight":{"min_bus_gbps":1})") ==

@@ -248,8 +248,7 @@ TEST_CASE("resources: a mistyped key whose value is not a number names the key t
     return ParseResourceRequest(*Json::Parse(text), "resources").status();
   };
   const absl::Status type = refusal(R"({"gpu":1,"gpu_typ":"H100"})");
-  CHECK(MessageOf(type) ==
-        "resources/gpu_typ: must be a number, because it is a custom resource");
+  CHECK(MessageOf(type) == "resources/gpu_typ: must be a number, because it is a custom resource");
   CHECK(HintOf(type) == "did you mean 'gpu_type'?");
   CHECK(SpecPathOf(type) == "resources/gpu_typ");
   CHECK(HintOf(refusal(R"({"startegy":"PACK"})")) == "did you mean 'strategy'?");

@@ -65,8 +65,7 @@ TEST_CASE("preflight: the gpu that the probe names is to blame, by its place in 
   CHECK(JudgePreflight(kGpus, Wrote(kWell), 200).is_well());
   const PreflightResult slow =
       Judged(R"({"devices":[{"fault":null},{"fault":"it multiplies at 300 TFLOP/s"}]})");
-  CHECK(slow.faults ==
-        std::vector<PreflightFault>{{"GPU-b", "it multiplies at 300 TFLOP/s"}});
+  CHECK(slow.faults == std::vector<PreflightFault>{{"GPU-b", "it multiplies at 300 TFLOP/s"}});
   CHECK(slow.error.empty());
   // CUDA leaves out what it cannot use.
   CHECK(Judged(R"({"devices":[{"fault":null}]})").faults.at(0).uuid == "GPU-b");
@@ -108,8 +107,8 @@ TEST_CASE("preflight: what could not be tested is an error that says why, and bl
 }
 
 TEST_CASE("preflight: the ranks of a node share one test, and another generation has its own") {
-  const FakeProbe probe("echo run >> " + std::string("$(dirname \"$2\")/runs") + "\n" +
-                        "printf '" + kWell + "' > \"$2\"");
+  const FakeProbe probe("echo run >> " + std::string("$(dirname \"$2\")/runs") + "\n" + "printf '" +
+                        kWell + "' > \"$2\"");
   Preflights preflights(probe.folder);
   CHECK(Asked(preflights, BodyOf(0), probe).is_well());
   CHECK(Asked(preflights, BodyOf(1), probe).is_well());
@@ -126,8 +125,9 @@ TEST_CASE("preflight: the ranks of a node share one test, and another generation
 }
 
 TEST_CASE("preflight: a rank that asks while another's test runs is told at its end") {
-  const FakeProbe probe("while [ ! -e \"$(dirname \"$2\")/go\" ]; do sleep 0.01; done\n"
-                        "printf '{\"devices\":[{\"fault\":\"slow\"},{}]}' > \"$2\"");
+  const FakeProbe probe(
+      "while [ ! -e \"$(dirname \"$2\")/go\" ]; do sleep 0.01; done\n"
+      "printf '{\"devices\":[{\"fault\":\"slow\"},{}]}' > \"$2\"");
   Preflights preflights(probe.folder, 30'000);
   std::atomic<int> told = 0;
   const auto count = [&](const PreflightResult& result) {

@@ -224,11 +224,10 @@ void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t x
       if (kind > XidClass::kRetry) struck_.emplace_back(fence, why);
     if (kind > XidClass::kRetry)
       for (const std::string& uuid : uuids)
-        keeps = quarantine_.Add(uuid,
-                                {.why = what,
-                                 .drains = kind == XidClass::kDrain,
-                                 .by_hand = NeedsPerson(xid)},
-                                WallClock()) ||
+        keeps = quarantine_.Add(
+                    uuid,
+                    {.why = what, .drains = kind == XidClass::kDrain, .by_hand = NeedsPerson(xid)},
+                    WallClock()) ||
                 keeps;
     ++taking_;
   }
@@ -250,9 +249,8 @@ bool GpuWatch::Impl::Condemn(const std::string& uuid, const std::string& what) {
   bool keeps = false;
   {
     std::lock_guard lock(mutex_);
-    const bool is_listed = std::any_of(all_.begin(), all_.end(), [&](const Gpu& gpu) {
-      return gpu.facts.uuid == uuid;
-    });
+    const bool is_listed = std::any_of(all_.begin(), all_.end(),
+                                       [&](const Gpu& gpu) { return gpu.facts.uuid == uuid; });
     if (!is_listed) return false;
     RT_LOG(kWarning) << "gpu " << uuid << ": " << what;
     attempts_.NoteFault({uuid}, "gpu " + uuid + ": " + what);

@@ -91,8 +91,7 @@ Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
       cache_(options_.state_dir + "/cache", fetcher),
       cgroups_(Cgroups::FindParent(), options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
-      preflights_(options_.node.bin_dir),
-      forker_(options_.state_dir, options_.node.bin_dir) {}
+      preflights_(options_.node.bin_dir), forker_(options_.state_dir, options_.node.bin_dir) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const { return dirs_.Of(fence); }
 std::string Launcher::SocketOf(const Fence& fence) const {

@@ -64,8 +64,7 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
     return Blame(uuids, "rt-probe did not end in time on " + Join(uuids, ", "));
   if (!run.end.ok()) return CannotRun("rt-probe: " + MessageOf(run.end.status()));
   if (run.end->exit.signal != 0)
-    return Blame(uuids,
-                 "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
+    return Blame(uuids, "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
   const absl::StatusOr<Json> report = Json::Parse(run.report);
   const Json* devices = report.ok() && report->is_object() ? report->Find("devices") : nullptr;
   if (devices == nullptr || !devices->is_array()) return CannotRun(WithoutReport(*run.end));

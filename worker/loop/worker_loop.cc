@@ -116,12 +116,11 @@ std::vector<Observed> WorkerLoop::observed() const {
 }
 
 absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& body) {
-  return LiveAttempt::Open(body, parts_.launcher.DirOf(body.fence),
-                           {.on_row = on_row_,
-                            .on_closed = [this] { Wake(); },
-                            .gpu_use = [this](const Fence& fence) {
-                              return parts_.gpus.UseOf(fence);
-                            }});
+  return LiveAttempt::Open(
+      body, parts_.launcher.DirOf(body.fence),
+      {.on_row = on_row_,
+       .on_closed = [this] { Wake(); },
+       .gpu_use = [this](const Fence& fence) { return parts_.gpus.UseOf(fence); }});
 }
 
 void WorkerLoop::Run() {
