@@ -203,6 +203,13 @@ def scaled(scaling: Any) -> tuple[dict[str, Any], Advice]:
     return spec, advice_of(request, spec)
 
 
+def test_a_run_config_asks_for_a_preflight() -> None:
+    for preflight in (True, {"min_bus_gbps": 200}):
+        run = tune.RunConfig(preflight=preflight)
+        assert build_spec(Request(print, None, tune.TuneConfig(), run))[0]["preflight"] == preflight
+    assert "preflight" not in build_spec(Request(print, None, tune.TuneConfig()))[0]
+
+
 @pytest.mark.parametrize(
     ("scaling", "encoded", "drawn", "ranks"),
     [
