@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import rt as ray
 from local_executors import LocalExecutors
 from rt import exceptions
-from rt.core import _dial, _near, _session, _store
+from rt.core import _dial, _near, _schedule, _session, _store, _stuck
 from task_session import DEADLINE_S, add, conns, hub, until
 
 pytestmark = pytest.mark.usefixtures("executors")
@@ -223,6 +223,38 @@ def test_a_disk_that_cannot_be_written_is_said_once(monkeypatch: pytest.MonkeyPa
         assert told == ["rt: large values stay in memory: the disk is broken\n"]
     finally:
         session.store_of.set_bound(before)
+
+
+def test_tasks_that_find_no_place_to_wait_keep_their_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_schedule, "BLOCKED_MAX", 2)
+
+    @ray.remote
+    def gate(path: str) -> int:
+        while not os.path.exists(path):
+            time.sleep(0.005)
+        return 7
+
+    @ray.remote
+    def outer(refs: list[Any]) -> int:
+        return int(ray.get(refs[0]))
+
+    @ray.remote
+    def deep(n: int) -> int:
+        return n if n == 0 else 1 + int(ray.get(deep.remote(n - 1)))
+
+    opens = gate.remote(str(tmp_path / "open"))
+    until(lambda: any(conn.inflight for conn in conns()))
+    refs = [outer.remote([opens]) for _ in range(6)]
+    until(lambda: bool(hub().stuck._conns))
+    ready, _ = ray.wait(refs, timeout=2 * _stuck.STUCK_S)  # They do not fail while the gate runs.
+    assert not ready
+    (tmp_path / "open").touch()
+    assert ray.get(refs, timeout=DEADLINE_S) == [7] * 6
+    with pytest.raises(exceptions.RayError, match="tasks of one slot wait"):
+        ray.get(deep.remote(30), timeout=DEADLINE_S)
+    assert ray.get(add.remote(1, 2)) == 3
 
 
 def test_a_new_function_that_is_queued_behind_a_task_is_sent() -> None:

@@ -20,6 +20,7 @@ from rt.core._refs import ObjectRef
 from rt.core._schedule import Schedule
 from rt.core._serve import SERVED
 from rt.core._store import Store
+from rt.core._stuck import Stuck
 from rt.core._values import Packed, PackedCall, Shared, pack
 from rt.exceptions import GetTimeoutError, RayError, TaskCancelledError
 
@@ -44,6 +45,7 @@ class Hub(Client):
         self.schedule = Schedule(self, places)
         self.actors = Actors(self)
         self.keepers = Keepers(self, places)
+        self.stuck = Stuck(self)
         self.print_out: Callable[[str, str], None] = print_out
         self.pump.on_tick.append(self._tick)
         self.pump.start()
@@ -52,6 +54,7 @@ class Hub(Client):
     def _tick(self, now: float) -> None:
         self.drain()
         self.schedule.tick(now)
+        self.stuck.look(now)
 
     def close(self) -> None:
         """Ends the session: its processes end."""

@@ -23,6 +23,7 @@ class Keeper:
     def __init__(self, keepers: Keepers, slot: Slot) -> None:
         self._keepers = keepers
         self.slot = slot
+        self.pid = 0  # On its node, once it is connected.
         self._channel: Optional[Channel] = None
         self._bound: Optional[int] = None  # Bytes; the keeper says it first.
         # (serial, size) by number, the longest unused first.
@@ -101,7 +102,7 @@ class Keeper:
         assert self._channel is not None
         try:
             for message in self._channel.read():
-                _, _, self._bound = message
+                _, self.pid, self._bound = message
         except Exception:  # Also what is not a frame.
             self._keepers.lost(self)
             return

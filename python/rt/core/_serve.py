@@ -6,7 +6,7 @@ import pickle
 import threading
 from typing import Any, Callable, Optional
 
-from rt.core._places import BLOCKED_MAX, Conn
+from rt.core._places import Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, Result, pack
 from rt.exceptions import ObjectLostError, RayError, TaskCancelledError
@@ -167,10 +167,7 @@ def _get(hub: Hub, conn: Conn, numbers: list[int]) -> None:
     if not missing:
         return
     if not hub.schedule.block(conn):
-        text = f"{BLOCKED_MAX} tasks of one slot wait in rt.get; submit fewer tasks that wait"
-        for each in missing:
-            conn.post(("v", each, pack(RayError(text))[0], True, ()))
-        return
+        hub.stuck.add(conn)
     for each in missing:
         conn.wanted[each] = conn.wanted.get(each, 0) + 1
         hub.entries[each].wait(_answer(hub, conn))
