@@ -192,8 +192,22 @@ def check_type(device: Device) -> None:
                 refused.stderr.strip().replace("\n", " ")[:200], "names the types that are there")
 
 
+def check_preflight(device: Device) -> None:
+    if FAKE or not (BIN / "rt-probe").exists():
+        CHECKS.line("preflight", None, "left out: " + ("--fake" if FAKE else "no rt-probe"), "")
+        return
+    spec = "experiment: tested\ncommand: ['true']\nresources: {gpu: 1}\npreflight: true\n"
+    began = time.monotonic()
+    shown = device.wait_end(device.cluster.submit("tested", spec))
+    seconds = time.monotonic() - began
+    DETAILS["preflight"] = shown
+    CHECKS.line("preflight", shown["state"] == "COMPLETED" and len(shown["attempts"]) == 1,
+                f"{shown['state']}, {shown['error']}", "completed at once")
+    CHECKS.line("preflight-time", seconds <= 12, f"{seconds:.1f} s with the trial", "12 s")
+
+
 def check_telemetry(device: Device) -> None:
-    number = device.submit("busy", "busy", "12", "4")
+    number = device.submit("busy", "busy", "12", "4", more="env: {RT_GPU_METRICS: 1}\n")
     device.wait_metric(number, "ready")
     pairs = []
     for _ in range(5):
@@ -223,6 +237,8 @@ def check_telemetry(device: Device) -> None:
                 f"mean {use['utilisation_mean_percent']:.0f} %, peak "
                 f"{use['memory_peak_bytes'] / GIB:.1f} GiB, {use['gpu_s']:.1f} gpu-seconds, idle "
                 f"{use['idle_share']:.2f}, {use['power_mean_w']:.0f} W", "40 % and 4 GiB")
+    rows = {key: value for key, value in shown["metrics"].items() if key.startswith("gpu/")}
+    CHECKS.line("telemetry-rows", FAKE or len(rows) == 3, json.dumps(rows), "three metrics")
     CHECKS.bench("gpu_free", device.free_ms(number), "ms", "<= 200")
     CHECKS.line("free-after-end", device.free_ms(number) <= 200, f"{device.free_ms(number)} ms",
                 "200 ms")
@@ -381,7 +397,8 @@ def main() -> int:
     for name in ("checks.txt", "failures.txt"):
         (OUT / name).unlink(missing_ok=True)
     device = Device()
-    checks = [("type", check_type), ("probe", check_probe), ("telemetry", check_telemetry),
+    checks = [("type", check_type), ("probe", check_probe),
+              ("preflight", check_preflight), ("telemetry", check_telemetry),
               ("suspend", check_suspend), ("out-of-memory", check_out_of_memory),
               ("leftovers", check_leftovers), ("kept", check_kept), ("cost", check_cost),
               ("users-error", check_wrong_address)]
