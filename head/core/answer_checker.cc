@@ -120,7 +120,7 @@ event::Answered AnswerChecker::OfExplorer(const event::Answered& answer) const {
   if (later == known->second.begin()) return {};
   input::LaneAnswered again{.experiment = id, .observed_through = answer.observed_through};
   for (const ClonedTrial& clone : answer.cloned) {
-    const auto& asked = std::prev(later)->second;
+    const auto& asked = std::prev(later)->second.by_trial;
     const auto question = asked.find(clone.number);
     if (question == asked.end()) return {};
     std::string fallback;
@@ -145,8 +145,14 @@ void AnswerChecker::NoteQuestions(ExperimentId id) {
   for (ExploreQuestion& question : QuestionsOf(world_, id, all))
     questions.emplace(question.trial, std::move(question));
   auto& known = questions_[id];
-  const bool is_news = known.empty() || known.rbegin()->second != questions;
-  if (is_news) known.emplace(world_.state.seq, std::move(questions));
+  const Millis now = world_.state.time;
+  if (known.empty() || known.rbegin()->second.by_trial != questions)
+    known.emplace(world_.state.seq, Questions{now, std::move(questions)});
+  // An answer about one trial may have read less than an earlier one about another trial did.
+  auto oldest = known.begin();
+  while (std::next(oldest) != known.end() &&
+         std::next(oldest)->second.at + limits::kLaneOverdueAfter < now)
+    oldest = known.erase(oldest);
 }
 
 event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {
@@ -198,16 +204,12 @@ void AnswerChecker::NoteResults(ExperimentId id) {
 
 // No later answer has read less than this one.
 void AnswerChecker::NoteAnswer(const event::Answered& answer) {
-  const auto forget = [&](auto& all) {
-    const auto known = all.find(answer.experiment);
-    if (known == all.end()) return;
+  if (answer.created.empty()) return;
+  if (const auto known = results_.find(answer.experiment); known != results_.end()) {
     const auto later = known->second.upper_bound(answer.observed_through);
     if (later != known->second.begin())
       known->second.erase(known->second.begin(), std::prev(later));
-  };
-  if (!answer.cloned.empty()) forget(questions_);
-  if (answer.created.empty()) return;
-  forget(results_);
+  }
   NoteResults(answer.experiment);
 }
 
