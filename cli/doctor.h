@@ -33,7 +33,7 @@ std::vector<Finding> EndQuarantines(const Home& home, const std::string& name, c
 
 // Pure parts, for tests.
 std::vector<Finding> JudgeProbe(const Json& report);
-// What the probe found of a gpu that it found well; "" when it did not.
+// What the probe measured on this gpu; "" when it found a fault or did not test it.
 std::string WhatIsWell(const Json& report, const std::string& uuid);
 Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes);
 Finding JudgeClock(double ahead_s, double round_trip_s);

@@ -35,7 +35,7 @@ absl::StatusOr<std::string> ProbeProgram(const std::string& binaries) {
   const char* own = std::getenv("RT_PROBE");
   const std::string path = own != nullptr && *own != 0 ? own : binaries + "/rt-probe";
   if (::access(path.c_str(), X_OK) == 0) return path;
-  return NotFound("rt-probe is not installed here: there is no program " + path,
+  return NotFound("rt-probe is not installed here: " + path + " is not an executable file",
                   "build rt where CMake finds nvcc (CUDA Toolkit), or set RT_PROBE to its path");
 }
 

@@ -16,9 +16,9 @@ class Taken {
   Taken(const Encoding& encoding, const Observations& observations)
       : encoding_(encoding), observations_(observations), applies_(encoding.IsDiscrete()) {}
 
-  // Whether a trial, finished or in flight, has this configuration. The point is snapped. Always
-  // false in a space with a real axis, where candidates rarely meet: a search through many
-  // candidates is quick then, and Avoid looks at the one that was chosen.
+  // Whether a finished trial or one in flight has this configuration. The point must be snapped.
+  // False in any space with a real axis: two candidates are rarely equal there, so only the chosen
+  // one is checked (Avoid).
   bool Has(const Point& point) const { return applies_ && IsOfTrial(point); }
   // Moves the point to a configuration that no trial has, if one has it. False: all are taken, and
   // the point stays.

@@ -54,8 +54,7 @@ struct AlgorithmTable {
   bool needs_metric = false;
   // Of a search algorithm with a metric: it learns from several objectives and from constraints.
   bool knows_outcomes = false;
-  // Of a search algorithm: it learns from the values that trials had at the rungs of their
-  // scheduler.
+  // Of a search algorithm: it learns from the values of trials at the scheduler's rungs.
   bool reads_rungs = false;
   // Of a scheduler: it changes the configurations of trials, so that their results are not those of
   // what was proposed.

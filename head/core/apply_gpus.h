@@ -1,4 +1,4 @@
-// What the events of gpus change. Called by Apply only.
+// The changes that events about gpus make to a node. Called by Apply only.
 #pragma once
 
 #include "head/core/events.h"
@@ -8,8 +8,8 @@ namespace rt {
 
 // The worker is told until its inventory says that it has heard.
 void NoteCleared(Node& node, const event::GpuCleared& e, Millis at);
-// What the worker has heard of: the quarantine is over there, or a later one has begun. What a
-// probe found is kept until a later one begins, for people to read.
+// Drops the clears that the node's inventory shows to be done: its worker has ended the quarantine
+// or begun a later one. The finding of a probe is kept for people to read until a later quarantine.
 void NoteHeardClears(Node& node);
 
 }  // namespace rt

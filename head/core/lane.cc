@@ -37,7 +37,7 @@ TrialResult ResultOf(const Trial& trial, const ExperimentIndex& index, bool read
   return {};
 }
 
-// What was recorded at rungs, and with what value trials were trained to their ends.
+// Adds the values of trials at rungs, and the best values of those that completed.
 void AddRungs(const Experiment& experiment, std::vector<TrialResult>& results) {
   for (const Rung& rung : experiment.rungs)
     for (const RungEntry& entry : rung.entries)

@@ -56,7 +56,7 @@ class Executor:
         self._keeper = -1  # The pidfd of the process that keeps values (rt/core/_keeper.py).
         self._keeper_control: Optional[socket.socket] = None
         self._had_keeper = False
-        # Who has come for a value before the keeper: (connection, serial, deadline).
+        # Processes that ask for a value before there is a keeper: (connection, serial, deadline).
         self._takers: list[tuple[socket.socket, int, float]] = []
         self._poll = select.poll()
         self._poll.register(self._listener, select.POLLIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, Callable
@@ -24,16 +25,22 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+@contextlib.contextmanager
+def session_of(driver: Any) -> Iterator[Any]:
+    """A session with this driver, which is closed with it."""
+    _driver._current = driver
+    get_client()  # conftest.py closes the driver of each test, but not this session's.
+    _driver._current = None
+    yield driver
+    _session.close_session()
+    driver.close()
+
+
 @pytest.fixture(scope="module")
 def executors() -> Iterator[LocalExecutors]:
     """Two cpus, for the tests of a file."""
-    found = LocalExecutors(2)
-    _driver._current = found
-    get_client()  # conftest.py closes the driver of each test, but not this session's.
-    _driver._current = None
-    yield found
-    _session.close_session()
-    found.close()
+    with session_of(LocalExecutors(2)) as found:
+        yield found
 
 
 def hub() -> Any:

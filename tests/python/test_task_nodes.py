@@ -18,10 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
 from far_executors import FarExecutors
-from rt import _driver
 from rt.core import _dial, _schedule, _session
-from rt.core._current import get_client
-from task_session import hub, until
+from task_session import hub, session_of, until
 
 MB = 1_000_000
 
@@ -29,13 +27,8 @@ MB = 1_000_000
 @pytest.fixture(scope="module")
 def far() -> Iterator[FarExecutors]:
     """Four cpus of another machine, for the tests of this file."""
-    found = FarExecutors(4)
-    _driver._current = found
-    get_client()  # conftest.py closes the driver of each test, but not this session's.
-    _driver._current = None
-    yield found
-    _session.close_session()
-    found.close()
+    with session_of(FarExecutors(4)) as found:
+        yield found
 
 
 @pytest.mark.usefixtures("far")

@@ -148,8 +148,8 @@ class Keepers:
         node = slot.node.get("id")
         keeper = self._by_node.get(node)
         if keeper is None:
-            # What a keeper keeps counts towards the memory limit of its executor, which is for
-            # tasks. An executor without width ends soon.
+            # The values of a keeper count towards the memory limit of its executor, which the
+            # tasks need. An executor without width ends soon.
             is_limited = "memory" in dict(slot.pool.shape[0])
             if is_limited or not slot.width or slot.executor in self.without:
                 return packed
