@@ -1,13 +1,25 @@
 #include "common/search/bohb_search.h"
 
-#include <algorithm>
-
 #include "common/base/status.h"
 #include "common/search/given_options.h"
+#include "common/search/member_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
+
+constexpr double kBohbCountMax = 10'000;  // The work of one answer grows with it.
+
+constexpr MemberOption<BohbOptions> kBohbOptions[] = {
+    {"random_fraction", &BohbOptions::random_fraction, nullptr, 0, 1,
+     "The part of the trials that is spread evenly (Sobol) instead"},
+    {"good_fraction", &BohbOptions::good_fraction, nullptr, 0, 1,
+     "The part of the trials at a rung that counts as good", true},
+    {"rows_min", nullptr, &BohbOptions::rows_min, 0, kBohbCountMax,
+     "A rung with two more values than this has a model; 0: one more than there are parameters"},
+    {"candidates", nullptr, &BohbOptions::candidates, 1, kBohbCountMax,
+     "The configurations that are compared for each proposal"},
+};
 
 absl::Status CheckBohbSpace(const Space& space) {
   absl::Status status = Encoding::Of(space).status();
@@ -16,9 +28,6 @@ absl::Status CheckBohbSpace(const Space& space) {
 }
 
 AlgorithmTable MakeBohbTable() {
-  using Type = AlgorithmOption::Type;
-  const BohbOptions defaults;
-  constexpr double kBohbCountMax = 10'000;  // The work of one answer grows with it.
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "bohb",
@@ -30,32 +39,7 @@ AlgorithmTable MakeBohbTable() {
       .needs_metric = true,
       .reads_rungs = true,
       .check_space = CheckBohbSpace};
-  const std::vector<AlgorithmOption> own = {
-      {.name = "random_fraction",
-       .default_value = defaults.random_fraction,
-       .meaning = "The part of the trials that is spread evenly (Sobol) instead",
-       .lower = 0,
-       .upper = 1},
-      {.name = "good_fraction",
-       .default_value = defaults.good_fraction,
-       .meaning = "The part of the trials at a rung that counts as good",
-       .lower = 0,
-       .upper = 1,
-       .is_open = true},
-      {.name = "rows_min",
-       .type = Type::kInteger,
-       .default_value = static_cast<int64_t>(defaults.rows_min),
-       .meaning = "A rung with two more values than this has a model; 0: one more than there are "
-                  "parameters",
-       .lower = 0,
-       .upper = kBohbCountMax},
-      {.name = "candidates",
-       .type = Type::kInteger,
-       .default_value = static_cast<int64_t>(defaults.candidates),
-       .meaning = "The configurations that are compared for each proposal",
-       .lower = 1,
-       .upper = kBohbCountMax}};
-  table.options.insert(table.options.end(), own.begin(), own.end());
+  AddMemberOptions<BohbOptions>(kBohbOptions, table);
   return table;
 }
 
@@ -85,21 +69,7 @@ const Searcher& BohbSearch() {
 }
 
 BohbOptions BohbOptionsFrom(const Json& options) {
-  BohbOptions bohb;
-  const auto read = [&](const char* name, double& number) {
-    const Json* value = options.Find(name);
-    if (value != nullptr && value->HasDouble()) number = value->AsDouble();
-  };
-  const auto read_count = [&](const char* name, size_t& count) {
-    double number = static_cast<double>(count);
-    read(name, number);
-    count = static_cast<size_t>(std::max(0.0, number));
-  };
-  read("random_fraction", bohb.random_fraction);
-  read("good_fraction", bohb.good_fraction);
-  read_count("rows_min", bohb.rows_min);
-  read_count("candidates", bohb.candidates);
-  return bohb;
+  return ReadMemberOptions<BohbOptions>(kBohbOptions, options);
 }
 
 }  // namespace rt

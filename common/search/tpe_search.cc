@@ -1,33 +1,21 @@
 #include "common/search/tpe_search.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "common/base/status.h"
 #include "common/search/given_options.h"
+#include "common/search/member_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
-
-using Type = AlgorithmOption::Type;
-
-// An option is a member of TpeOptions: a number or a count.
-struct TpeOption {
-  const char* name;
-  double TpeOptions::*number;
-  size_t TpeOptions::*count;
-  double lower, upper;
-  const char* meaning;
-  bool is_open = false;
-};
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 // Of counts: the work of one answer grows with each of them.
 constexpr double kCountMax = 10'000;
 
 // Lengths are in units of the range of a parameter.
-constexpr TpeOption kOptions[] = {
+constexpr MemberOption<TpeOptions> kOptions[] = {
     {"startup_trials", nullptr, &TpeOptions::startup_trials, 0, kCountMax,
      "Evenly spread (Sobol) trials before the model; 0: one per parameter, at least 8, at most 50"},
     {"good_fraction", &TpeOptions::good_fraction, nullptr, 0, 1,
@@ -87,7 +75,6 @@ absl::Status CheckTpeSpace(const Space& space) {
 }
 
 AlgorithmTable MakeTpeTable() {
-  const TpeOptions defaults;
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "tpe",
@@ -100,17 +87,7 @@ AlgorithmTable MakeTpeTable() {
       .knows_outcomes = true,
       .check = CheckTpeOptions,
       .check_space = CheckTpeSpace};
-  for (const TpeOption& option : kOptions) {
-    AlgorithmOption row{.name = option.name,
-                        .type = option.count == nullptr ? Type::kNumber : Type::kInteger,
-                        .meaning = option.meaning,
-                        .lower = option.lower,
-                        .upper = option.upper,
-                        .is_open = option.is_open};
-    if (option.count == nullptr) row.default_value = Json(defaults.*option.number);
-    else row.default_value = Json(static_cast<int64_t>(defaults.*option.count));
-    table.options.push_back(std::move(row));
-  }
+  AddMemberOptions<TpeOptions>(kOptions, table);
   return table;
 }
 
@@ -140,14 +117,7 @@ const Searcher& TpeSearch() {
 }
 
 TpeOptions TpeOptionsFrom(const Json& options) {
-  TpeOptions tpe;
-  for (const TpeOption& option : kOptions) {
-    const Json* value = options.Find(option.name);
-    if (value == nullptr || !value->HasDouble()) continue;
-    if (option.count == nullptr) tpe.*option.number = value->AsDouble();
-    else tpe.*option.count = static_cast<size_t>(std::max(0.0, value->AsDouble()));
-  }
-  return tpe;
+  return ReadMemberOptions<TpeOptions>(kOptions, options);
 }
 
 }  // namespace rt
