@@ -36,9 +36,12 @@ class AwayTest(unittest.TestCase):
         cls.addClassCleanup(head.wait)
         cls.addClassCleanup(head.kill)
         wait_until("the head serves", (cls.root / "head/address").exists)
-        # A port that refuses, and one that takes connections and says nothing.
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            cls.refuses = f"127.0.0.1:{closed.getsockname()[1]}"
+        # A port that refuses, and one that takes connections and says nothing. The first stays
+        # bound: otherwise another test may get it.
+        closed = socket.socket()
+        cls.addClassCleanup(closed.close)
+        closed.bind(("127.0.0.1", 0))
+        cls.refuses = f"127.0.0.1:{closed.getsockname()[1]}"
         cls.listener = socket.create_server(("127.0.0.1", 0))
         cls.addClassCleanup(cls.listener.close)
         cls.silent = f"127.0.0.1:{cls.listener.getsockname()[1]}"
