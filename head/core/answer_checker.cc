@@ -1,5 +1,6 @@
 #include "head/core/answer_checker.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "common/algorithms/explorer.h"
@@ -120,7 +121,7 @@ event::Answered AnswerChecker::OfExplorer(const event::Answered& answer) const {
   if (later == known->second.begin()) return {};
   input::LaneAnswered again{.experiment = id, .observed_through = answer.observed_through};
   for (const ClonedTrial& clone : answer.cloned) {
-    const auto& asked = std::prev(later)->second.by_trial;
+    const auto& asked = std::prev(later)->second;
     const auto question = asked.find(clone.number);
     if (question == asked.end()) return {};
     std::string fallback;
@@ -145,14 +146,15 @@ void AnswerChecker::NoteQuestions(ExperimentId id) {
   for (ExploreQuestion& question : QuestionsOf(world_, id, all))
     questions.emplace(question.trial, std::move(question));
   auto& known = questions_[id];
-  const Millis now = world_.state.time;
-  if (known.empty() || known.rbegin()->second.by_trial != questions)
-    known.emplace(world_.state.seq, Questions{now, std::move(questions)});
-  // An answer about one trial may have read less than an earlier one about another trial did.
-  auto oldest = known.begin();
-  while (std::next(oldest) != known.end() &&
-         std::next(oldest)->second.at + limits::kLaneOverdueAfter < now)
-    oldest = known.erase(oldest);
+  const bool is_news = known.empty() || known.rbegin()->second != questions;
+  if (is_news) known.emplace(world_.state.seq, std::move(questions));
+  // Each trial has an answer of its own, which may have read less than an earlier one about another
+  // trial did. None comes about a trial that has no question any more.
+  const auto& open = known.rbegin()->second;
+  const auto is_open = [&](const auto& question) { return open.contains(question.first); };
+  while (known.size() > 1 &&
+         std::none_of(known.begin()->second.begin(), known.begin()->second.end(), is_open))
+    known.erase(known.begin());
 }
 
 event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {

@@ -54,11 +54,7 @@ class AnswerChecker {
   World world_;
   std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
   // By record: what the compute lane might have been asked about clones from there on.
-  struct Questions {
-    Millis at = 0;
-    std::map<uint32_t, ExploreQuestion> by_trial;
-  };
-  std::map<ExperimentId, std::map<uint64_t, Questions>> questions_;
+  std::map<ExperimentId, std::map<uint64_t, std::map<uint32_t, ExploreQuestion>>> questions_;
   std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
   std::map<ExperimentId, uint32_t> last_recorded_;  // The trial that was at a milestone last.
   // Of experiments with a model: what was known after each record since its last answer.
