@@ -149,11 +149,14 @@ void AnswerChecker::NoteQuestions(ExperimentId id) {
   const bool is_news = known.empty() || known.rbegin()->second != questions;
   if (is_news) known.emplace(world_.state.seq, std::move(questions));
   // Each trial has an answer of its own, which may have read less than an earlier one about another
-  // trial did. None comes about a trial that has no question any more.
-  const auto& open = known.rbegin()->second;
-  const auto is_open = [&](const auto& question) { return open.contains(question.first); };
+  // trial did. The head takes none about a trial that has ended, or been compared again.
+  const Experiment& experiment = world_.state.experiments.at(id);
+  const auto may_be_answered = [&](const auto& asked) {
+    const Trial& trial = experiment.trials.at(asked.first);
+    return IsOpen(trial) && trial.milestones.size() == asked.second.comparisons;
+  };
   while (known.size() > 1 &&
-         std::none_of(known.begin()->second.begin(), known.begin()->second.end(), is_open))
+         std::none_of(known.begin()->second.begin(), known.begin()->second.end(), may_be_answered))
     known.erase(known.begin());
 }
 

@@ -103,7 +103,7 @@ uint64_t NewestReachable(const State& state, const Runs& runs) {
 std::vector<PopulationMember> PopulationOf(const State& state, const Experiment& experiment) {
   std::vector<PopulationMember> population;
   for (const Trial& trial : experiment.trials) {
-    if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
+    if (!IsOpen(trial)) continue;
     population.push_back(
         {.number = trial.id.number,
          .score = NAN,
@@ -147,8 +147,7 @@ bool OthersQueue(const World& world, ExperimentId id) {
 }
 
 bool IsClosed(const Trial& trial) {
-  return trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone ||
-         trial.pause_cause == PauseCause::kScheduler;
+  return !IsOpen(trial) || trial.pause_cause == PauseCause::kScheduler;
 }
 
 // Of the brackets in which trials are paused or were recorded, of which `also` is one.

@@ -77,10 +77,6 @@ void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   }
 }
 
-bool IsOpen(const Trial& trial) {
-  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
-}
-
 // The trials that the driver stops, pauses and resumes, as far as they are not over. One that it
 // stops is neither paused nor resumed.
 void TakeDecisions(const Experiment& experiment, const input::AnswerQuestions& input,

@@ -20,10 +20,6 @@ Courses CoursesOf(const Experiment& experiment) {
   return courses;
 }
 
-bool IsOpen(const Trial& trial) {
-  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
-}
-
 // The trial was cloned in an attempt from `from` to the one before `to`: it continued from there.
 const TrialClone* CloneBetween(const Trial& trial, uint32_t from, uint32_t to) {
   const TrialClone* found = nullptr;

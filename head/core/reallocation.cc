@@ -180,8 +180,8 @@ void ReallocateAfterEnd(Draft& draft, TrialId id) {
   const World& world = draft.core.world;
   const ExperimentSpec& spec = world.index.experiments.at(id.experiment).spec;
   const Trial& trial = *FindTrial(world.state, id);
-  const bool is_due = trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone &&
-                      trial.pause_cause == PauseCause::kResources && trial.runs.live() == nullptr;
+  const bool is_due =
+      IsOpen(trial) && trial.pause_cause == PauseCause::kResources && trial.runs.live() == nullptr;
   if (!is_due) return;
   const Owner owner = Owner::Of(id);
   const std::set<NodeId> avoided = AvoidedBy(world, owner);

@@ -6,9 +6,12 @@
 
 namespace rt {
 
+bool IsOpen(const Trial& trial) {
+  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
+}
+
 bool MayRun(const Experiment& experiment, const Trial& trial) {
-  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone &&
-         trial.pause_cause == PauseCause::kNone && !experiment.paused;
+  return IsOpen(trial) && trial.pause_cause == PauseCause::kNone && !experiment.paused;
 }
 
 bool WantsNodes(const Experiment& experiment, const Trial& trial) {

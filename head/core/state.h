@@ -408,6 +408,8 @@ struct Soft {
   std::set<NodeId> logs_fetched;
 };
 
+// Whether the trial has not ended and nothing ends it: no stop was requested.
+bool IsOpen(const Trial& trial);
 // Whether the trial is to run: nobody has stopped or paused it, and it has not ended.
 bool MayRun(const Experiment& experiment, const Trial& trial);
 // Whether it waits for nodes: it is to run and does not.

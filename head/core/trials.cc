@@ -26,7 +26,7 @@ TrialEnd EndFor(StopCause cause) {
 
 void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& reason) {
   const Trial& trial = *FindTrial(draft.state(), id);
-  if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) return;
+  if (!IsOpen(trial)) return;
   draft.Emit(event::TrialStopRequested{id, cause, reason});
   FollowStop(draft, id);
 }

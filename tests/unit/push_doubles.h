@@ -177,6 +177,12 @@ struct Daemon {
     REQUIRE(idle.wait_for(lock, std::chrono::seconds(20),
                           [this] { return !pusher.HasUnstored(kFence.attempt.owner); }));
   }
+  // Until no replica is on this node: that is after the one above, on another thread.
+  void AwaitReleased() {
+    std::unique_lock lock(mutex);
+    REQUIRE(
+        idle.wait_for(lock, std::chrono::seconds(20), [this] { return trees.Replicas().empty(); }));
+  }
 };
 
 // Another node that holds what it is asked to, or cannot.

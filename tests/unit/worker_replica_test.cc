@@ -21,7 +21,7 @@ TEST_CASE("where the disk is enough, the commit does not wait for the store, whi
   daemon.AwaitStored();
   CHECK(head.statuses_.back() == std::pair{manifest, ReplicaStatus::kStored});
   CHECK(daemon.store.GetManifest(manifest).ok());
-  CHECK(daemon.trees.Replicas().empty());
+  daemon.AwaitReleased();
   CHECK(daemon.trees.GetManifest(manifest).ok());  // Kept, for whoever restores it here.
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("a checkpoint that is not needed any more is not uploaded") {
   daemon.AwaitIdle();
   daemon.AwaitStored();
   CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.front().second).status()));
-  CHECK(daemon.trees.Replicas().empty());
+  daemon.AwaitReleased();
 }
 
 TEST_CASE("during an upload, replicas that newer ones have replaced are released") {
@@ -119,7 +119,7 @@ TEST_CASE("no replica is left of an attempt that is forgotten during the upload"
     REQUIRE(daemon.idle.wait_for(lock, std::chrono::seconds(20),
                                  [&] { return daemon.pusher.uploader().IsDone(); }));
   }
-  CHECK(daemon.trees.Replicas().empty());
+  daemon.AwaitReleased();
 }
 
 TEST_CASE("a replica that has changed is not committed") {
@@ -169,7 +169,7 @@ TEST_CASE("a replica whose commit is refused is released, unless an earlier try 
   Save(folder, daemon, 1, "1");
   daemon.AwaitIdle();
   daemon.AwaitStored();
-  CHECK(daemon.trees.Replicas().empty());
+  daemon.AwaitReleased();
   REQUIRE_FALSE(head.statuses_.empty());  // The head was asked before anything was let go.
   CHECK(daemon.store.GetManifest(head.statuses_.back().first).ok() == heard);
 }
@@ -198,9 +198,7 @@ TEST_CASE("a replica that may never be committed stays for a while, and no trial
   await_question();
   CHECK(daemon.trees.Replicas().size() == 1);
   head.SetSettled(7);
-  std::unique_lock lock(daemon.mutex);
-  REQUIRE(daemon.idle.wait_for(lock, std::chrono::seconds(20),
-                               [&] { return daemon.trees.Replicas().empty(); }));
+  daemon.AwaitReleased();
 }
 
 TEST_CASE("an answer about an earlier replica does not release a newer one") {
