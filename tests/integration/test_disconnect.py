@@ -44,8 +44,8 @@ class DisconnectTest(OwnWorkerCase):
         self.assertFalse([pid for pid in pids if self.lives(pid)])
         self.assertIn("no head has answered for 3 s (--dead-man)", self.log())
         self.cluster.kill("head", signal.SIGCONT)
-        # The end of the test looks for the directory of its sockets. The head may call the node READY
-        # before it has noticed that the first worker is gone.
+        # The end of the test looks for the directory of its sockets. The head may call the node
+        # READY before it has noticed that the first worker is gone.
         self.start_worker()
         wait_until("the worker serves",
                    lambda: all(path.is_dir() for path in self.cluster.runtime_dirs()))
