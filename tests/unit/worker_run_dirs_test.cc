@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <memory>
 
 #include "common/base/limits.h"
 #include "common/run/files.h"
@@ -118,6 +119,27 @@ TEST_CASE("the next daemon knows which attempts printed nothing") {
   REQUIRE_FALSE(place.empty());
   CHECK_FALSE(Exists(place + "/stdout.000000000000.log"));
   CHECK(next.LogsOf(FenceOf(1)).empty());  // That one never ran here.
+}
+
+TEST_CASE("an attempt that was stopped before it was prepared printed nothing") {
+  TempDir state("dirs");
+  {
+    RunDirs dirs(state.path());
+    REQUIRE(dirs.Retire(FenceOf(0)).ok());
+    CHECK_FALSE(dirs.LogsOf(FenceOf(0)).empty());
+  }
+  CHECK_FALSE(RunDirs(state.path()).LogsOf(FenceOf(0)).empty());
+}
+
+TEST_CASE("a directory that somebody removed is not taken for an attempt without output") {
+  TempDir state("dirs");
+  const bool by_next_daemon = GENERATE(false, true);
+  auto dirs = std::make_unique<RunDirs>(state.path());
+  REQUIRE(dirs->Make(FenceOf(0)).ok());
+  if (by_next_daemon) dirs = std::make_unique<RunDirs>(state.path());
+  REQUIRE(RemoveTree(dirs->Of(FenceOf(0)).path).ok());
+  REQUIRE(dirs->Retire(FenceOf(0)).ok());
+  CHECK(dirs->LogsOf(FenceOf(0)).empty());
 }
 
 TEST_CASE("the list of silent attempts stays bounded") {

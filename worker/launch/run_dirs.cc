@@ -92,6 +92,8 @@ RunDirs::RunDirs(std::string state_dir)
   EnsureDirectory(state_dir_ + "/spare").IgnoreError();  // Or Retire fails, and says why.
   EnsureDirectory(state_dir_ + "/logs").IgnoreError();
   EnsureDirectory(state_dir_ + "/attempts").IgnoreError();
+  for (const std::string& name : NamesIn(state_dir_ + "/attempts"))
+    if (const std::optional<Fence> fence = ParseFence(name)) made_.insert(*fence);
   ReadSilent();
 }
 
@@ -118,6 +120,7 @@ absl::Status RunDirs::Make(const Fence& fence) {
   std::string spare;
   {
     std::lock_guard lock(mutex_);
+    made_.insert(fence);
     if (!spares_.empty()) {
       spare = std::move(spares_.front());
       spares_.pop_front();
@@ -132,9 +135,12 @@ absl::Status RunDirs::Make(const Fence& fence) {
 // One step at first, because somebody may be reading the logs: they are here, or there.
 absl::Status RunDirs::Retire(const Fence& fence) {
   const std::string kept = KeptOf(fence);
+  const bool was_made = Unmake(fence);
   if (::rename(Of(fence).path.c_str(), kept.c_str()) != 0) {
-    if (errno == ENOENT) return absl::OkStatus();  // It was never prepared.
-    return RemoveTree(Of(fence).path);
+    if (errno != ENOENT) return RemoveTree(Of(fence).path);
+    // Stopped before it was prepared: it printed nothing. Else its log is lost.
+    if (!was_made && !Exists(kept)) Note(fence, kept, true);
+    return absl::OkStatus();
   }
   const std::vector<std::string> names = NamesIn(kept);
   const bool silent = std::none_of(names.begin(), names.end(), IsKept);
@@ -158,6 +164,11 @@ absl::Status RunDirs::Retire(const Fence& fence) {
   std::lock_guard lock(mutex_);
   spares_.push_back(spare);
   return absl::OkStatus();
+}
+
+bool RunDirs::Unmake(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  return made_.erase(fence) != 0;
 }
 
 // Where its logs are from now on.

@@ -28,7 +28,8 @@ class RunDirs {
   // The attempt is over and its files are nobody's any more: keeps the logs.
   absl::Status Retire(const Fence& fence);
   // Where its logs are now; "" when they are not kept, or it never ran here. An empty place for an
-  // attempt that never printed anything, also one that an earlier daemon looked after.
+  // attempt that never printed anything: also one that an earlier daemon looked after, or that was
+  // stopped before it was prepared.
   std::string LogsOf(const Fence& fence) const;
 
   // Writes one of the directory's files in place: nobody may be reading it.
@@ -36,6 +37,7 @@ class RunDirs {
 
  private:
   std::string KeptOf(const Fence& fence) const;
+  bool Unmake(const Fence& fence);  // Whether it had a directory.
   void Note(const Fence& fence, const std::string& kept, bool silent);
   std::string NewSpare();
   void RemoveOldLogs();
@@ -47,6 +49,7 @@ class RunDirs {
   std::deque<std::string> spares_;
   uint64_t next_spare_ = 1;
   std::deque<std::string> kept_;  // Directories of logs, oldest first.
+  std::set<Fence> made_;          // What has a directory below attempts.
   // Ended without any output. <state>/silent has a line for each, so that the next daemon does not
   // take the absence of a log for a loss.
   std::set<Fence> silent_;
