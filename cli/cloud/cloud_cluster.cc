@@ -338,6 +338,15 @@ absl::StatusOr<HostCluster::UpReport> CloudCluster::Up(const ClusterSpec& spec,
   return report;
 }
 
+// The machine of the head says under which address this client arrives there.
+void CloudCluster::NarrowOnceConnected(HostCluster& cluster) {
+  cluster.OnConnected([this](const std::string& client) {
+    if (const absl::Status done = ec2_->NarrowSsh(client); !done.ok())
+      Tell("warning: port 22 stays open to every address until this command ends: " +
+           MessageOf(done));
+  });
+}
+
 // Over ssh, which is open meanwhile.
 absl::Status CloudCluster::SetUp(const ClusterSpec& spec, const AwsFile& file,
                                  const Json& unattended, HostCluster::UpReport& report) {
@@ -352,6 +361,7 @@ absl::Status CloudCluster::SetUp(const ClusterSpec& spec, const AwsFile& file,
   ReachFailpoint("client.up.before_setup");
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home_, hosts));
   cluster.AddHeadConfig(config);
+  NarrowOnceConnected(cluster);
   const bool is_booting = has_begun_ || !home_.IsUp(name_);
   cluster.WaitForHosts(SteadyClock() + (is_booting ? limits::kEc2BootMax : kKnownHostMax));
   Tell("setting up the head's machine over ssh (" + file.user + "@" + head.address + ")");
@@ -377,6 +387,7 @@ absl::Status CloudCluster::Attach(const ClusterSpec& spec) {
   if (!hosts.ok()) return absl::OkStatus();  // Its machines can be ended all the same.
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home_, *hosts));
   RT_RETURN_IF_ERROR(ec2_->OpenSsh());
+  NarrowOnceConnected(cluster);
   cluster.Attach().IgnoreError();
   return ec2_->CloseSsh();
 }
@@ -393,6 +404,7 @@ absl::Status CloudCluster::EnsureHead() {
         ToAbsl("no key of this client opens the head's machine " + note_.instance));
   RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home_, name_));
   RT_RETURN_IF_ERROR(ec2_->OpenSsh());
+  NarrowOnceConnected(hosts);
   const absl::Status ensured = hosts.EnsureHead();
   RT_RETURN_IF_ERROR(ec2_->CloseSsh());
   return ensured;

@@ -57,6 +57,7 @@ class CloudCluster {
                      HostCluster::UpReport& report);
   absl::Status MakeHead(const AwsFile& file);
   absl::Status MakeKey();
+  void NarrowOnceConnected(HostCluster& cluster);  // Port 22, to this client's address.
   absl::StatusOr<Ec2Instance> WaitForAddress(const AwsFile& file);
   absl::StatusOr<Json> HeadConfig(const ClusterSpec& spec, const AwsFile& file);
   absl::StatusOr<ClusterSpec> HostSpecOf(const ClusterSpec& spec, const AwsFile& file,

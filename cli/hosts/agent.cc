@@ -36,11 +36,24 @@ namespace fs = std::filesystem;
 
 constexpr Bytes kSmallFileMax = 1 << 20;
 
+// What sshd says of the connection: {client's address, its port, own address, own port}.
+std::vector<std::string> ConnectionWords() {
+  const char* connection = std::getenv("SSH_CONNECTION");
+  std::vector<std::string> words = Split(connection == nullptr ? "" : connection, ' ');
+  words.resize(words.size() == 4 ? 4 : 0);
+  return words;
+}
+
 // The address at which this host accepted the connection: the one inside its network.
 std::string OwnAddress() {
-  const char* connection = std::getenv("SSH_CONNECTION");
-  const std::vector<std::string> words = Split(connection == nullptr ? "" : connection, ' ');
-  return words.size() == 4 ? words[2] : "127.0.0.1";
+  const std::vector<std::string> words = ConnectionWords();
+  return words.empty() ? "127.0.0.1" : words[2];
+}
+
+// The address under which the connection arrived here; "" when that is not known.
+std::string ClientAddress() {
+  const std::vector<std::string> words = ConnectionWords();
+  return words.empty() ? "" : words[0];
 }
 
 // True when the client has closed the connection. Its request must then not be carried out: another
@@ -138,8 +151,10 @@ int RunAgent(const std::string& directory) {
   ::signal(SIGPIPE, SIG_IGN);
   const std::string address = OwnAddress();
   Agent agent(directory, address);
-  Print("rt-host ready " +
-        Json::MakeObject({{"version", RT_VERSION}, {"address", address}}).Dump());
+  Print(
+      "rt-host ready " +
+      Json::MakeObject({{"version", RT_VERSION}, {"address", address}, {"client", ClientAddress()}})
+          .Dump());
   std::string line;
   while (std::getline(std::cin, line)) {
     absl::StatusOr<Json> request = Json::Parse(line);

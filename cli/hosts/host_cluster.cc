@@ -204,6 +204,8 @@ absl::Status HostCluster::Open(Host& host) {
   if (const std::string key = session.PinnedKey(); !key.empty())
     std::fprintf(stderr, "rt: first connection to host %s: its %s host key is pinned in %s\n",
                  host.spec.name.c_str(), EscapeControl(key).c_str(), plan_.known_hosts.c_str());
+  const std::string client = session.hello().GetString("client");
+  if (on_connected_ != nullptr && !client.empty()) on_connected_(client);
   host.session.emplace(std::move(session));
   RT_ASSIGN_OR_RETURN(host.looked, host.session->Ask(Request("look", host), limits::kHostAnswer));
   return absl::OkStatus();

@@ -31,6 +31,11 @@ class HostCluster {
   void AddHeadConfig(const Json& more);
   // Until then (steady clock), a host that cannot be reached is tried again: it is booting.
   void WaitForHosts(Millis until) { reachable_by_ = until; }
+  // Called with the address from which a connection arrived, as that host sees it; not when the
+  // host does not say. Before anything else is asked of the host, possibly by several threads.
+  void OnConnected(std::function<void(const std::string& client)> call) {
+    on_connected_ = std::move(call);
+  }
 
   struct UpReport {
     size_t ready = 0;
@@ -87,6 +92,7 @@ class HostCluster {
   Json head_config_;  // Null: not known.
   std::string head_address_;  // As the other nodes dial it.
   Millis reachable_by_ = 0;
+  std::function<void(const std::string&)> on_connected_;
   std::vector<Host> hosts_;
   std::optional<ProgramsArchive> programs_;
   SshPlan plan_;

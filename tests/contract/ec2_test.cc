@@ -313,16 +313,50 @@ TEST_CASE("ec2 cluster: a head's machine is made once, and goes with all that wa
   CHECK((*cluster)->Heads()->empty());
 }
 
-// Whether TCP port 22 of the group is open to everybody.
-bool IsSshOpen(Ec2Client& client, const std::string& group_name) {
+// From where TCP port 22 of the group can be reached, in order.
+std::vector<std::string> SshFrom(Ec2Client& client, const std::string& group_name) {
+  std::vector<std::string> from;
   Ec2Parameters parameters;
   AddEc2Filter(parameters, "group-name", {group_name});
   const auto groups = client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters);
   REQUIRE(groups.ok());
   REQUIRE(groups->size() == 1);
   for (const XmlNode& rule : groups->front().Items("ipPermissions"))
-    if (rule.Text("fromPort") == "22" && !rule.Items("ipRanges").empty()) return true;
-  return false;
+    if (rule.Text("fromPort") == "22")
+      for (const XmlNode& range : rule.Items("ipRanges")) from.push_back(range.Text("cidrIp"));
+  std::sort(from.begin(), from.end());
+  return from;
+}
+
+bool IsSshOpen(Ec2Client& client, const std::string& group_name) {
+  return SshFrom(client, group_name) == std::vector<std::string>{kEverywhere};
+}
+
+TEST_CASE("ec2: ssh is open to the address of the client once that is known") {
+  const std::string id = RandomHex(8);
+  HttpClient http;
+  CredentialChain chain(http, ProcessEnvironment());
+  Ec2Client client(http, chain, Endpoint());
+  const Ec2NetworkSpec network{.group_name = "ssh-" + id, .tags = {{kEc2ClusterTag, id}}};
+  const auto subnets = FindSubnets(client, {.name = "cpu"}, {});
+  REQUIRE(subnets.ok());
+  REQUIRE(EnsureSecurityGroup(client, subnets->front().vpc, network).ok());
+  const auto from = [&] { return SshFrom(client, network.group_name); };
+  using Addresses = std::vector<std::string>;
+  const Millis now = 1'800'000'000'000;
+  CHECK(OpenSshPort(client, network, kEverywhere, now) == absl::OkStatus());
+  CHECK(OpenSshPort(client, network, "192.0.2.1/32", now) == absl::OkStatus());
+  CHECK(from() == Addresses{kEverywhere, "192.0.2.1/32"});
+  CHECK(CloseSshPort(client, network, kEverywhere) == absl::OkStatus());
+  CHECK(CloseSshPort(client, network, kEverywhere) == absl::OkStatus());
+  CHECK(from() == Addresses{"192.0.2.1/32"});
+  // Each rule has a time of its own.
+  CHECK(OpenSshPort(client, network, "192.0.2.2/32", now + 5'000) == absl::OkStatus());
+  CHECK(CloseExpiredSsh(client, id, now + 1'000) == absl::OkStatus());
+  CHECK(from() == Addresses{"192.0.2.2/32"});
+  CHECK(CloseSshPort(client, network) == absl::OkStatus());
+  CHECK(from().empty());
+  CHECK(RemoveSecurityGroups(client, id) == absl::OkStatus());
 }
 
 TEST_CASE("ec2: the head closes the port for ssh once the time of a killed client is over") {
@@ -336,12 +370,13 @@ TEST_CASE("ec2: the head closes the port for ssh once the time of a killed clien
   REQUIRE(subnets.ok());
   REQUIRE(EnsureSecurityGroup(client, subnets->front().vpc, network).ok());
   const Millis now = 1'800'000'000'000;
-  CHECK(OpenSshPort(client, network, now) == absl::OkStatus());
+  CHECK(OpenSshPort(client, network, kEverywhere, now) == absl::OkStatus());
   CHECK(IsSshOpen(client, network.group_name));
   CHECK(CloseExpiredSsh(client, id, now) == absl::OkStatus());
   CHECK(IsSshOpen(client, network.group_name));
-  CHECK(OpenSshPort(client, network, now + 60'000) == absl::OkStatus());  // Renewed.
-  CHECK(OpenSshPort(client, network, now + 30'000) == absl::OkStatus());  // A clock that is slow.
+  CHECK(OpenSshPort(client, network, kEverywhere, now + 60'000) == absl::OkStatus());  // Renewed.
+  CHECK(OpenSshPort(client, network, kEverywhere, now + 30'000) ==
+        absl::OkStatus());  // A clock that is slow.
   CHECK(CloseExpiredSsh(client, id, now + 59'000) == absl::OkStatus());
   CHECK(IsSshOpen(client, network.group_name));
   CHECK(CloseExpiredSsh(client, "another", now + 61'000) == absl::OkStatus());
@@ -353,7 +388,7 @@ TEST_CASE("ec2: the head closes the port for ssh once the time of a killed clien
   network.ingress = *Json::Parse(R"([{"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22,
                                       "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}])");
   REQUIRE(EnsureSecurityGroup(client, subnets->front().vpc, network).ok());
-  CHECK(OpenSshPort(client, network, now) == absl::OkStatus());
+  CHECK(OpenSshPort(client, network, kEverywhere, now) == absl::OkStatus());
   CHECK(CloseExpiredSsh(client, id, now + 1) == absl::OkStatus());
   CHECK(CloseSshPort(client, network) == absl::OkStatus());
   CHECK(IsSshOpen(client, network.group_name));

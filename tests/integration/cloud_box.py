@@ -148,6 +148,8 @@ print(json.dumps({
     "groups": [one["GroupName"] for one in groups],
     "ports": [rule["FromPort"] for one in groups for rule in one["IpPermissions"]
               if rule["IpRanges"]],
+    "ssh_from": [at["CidrIp"] for one in groups for rule in one["IpPermissions"]
+                 if rule.get("FromPort") == 22 for at in rule["IpRanges"]],
     "roles": [one["RoleName"] for one in iam.list_roles()["Roles"]],
     "profiles": [one["InstanceProfileName"]
                  for one in iam.list_instance_profiles()["InstanceProfiles"]]}))

@@ -232,7 +232,9 @@ class CloudTest(unittest.TestCase):
         up.wait()
         self.rt("up", "CLUSTER.yaml", expect=-signal.SIGKILL,
                 env=self.env | {"RT_FAILPOINTS": "client.up.after_setup=kill"})
-        self.assertEqual(sorted(self.cloud.left()["ports"]), [22, 6379])
+        left = self.cloud.left()
+        self.assertEqual(sorted(left["ports"]), [22, 6379])
+        self.assertRegex(" ".join(left["ssh_from"]), r"^[0-9.]+/32$")  # This client's own.
         # The head closes what the killed client left open, once its time is over.
         self.cloud.end_ssh_rules()
         wait_until("port 22 is closed", lambda: self.cloud.left()["ports"] == [6379], 90)

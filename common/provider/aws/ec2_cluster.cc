@@ -1,5 +1,7 @@
 #include "common/provider/aws/ec2_cluster.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -61,7 +63,8 @@ class Ec2ClusterOfName final : public Ec2Cluster {
     return DescribeInstanceTypes(ec2_, names);
   }
   absl::StatusOr<std::set<std::string>> ClusterIds() override;
-  absl::Status OpenSsh() override;
+  absl::Status OpenSsh() override { return KeepSshOpen(kEverywhere); }
+  absl::Status NarrowSsh(const std::string& client_address) override;
   absl::Status CloseSsh() override {
     ssh_renewer_ = {};
     return CloseSshPort(ec2_, options_.network);
@@ -74,6 +77,8 @@ class Ec2ClusterOfName final : public Ec2Cluster {
   std::vector<std::string> Remove(const Removal& removal) override;
 
  private:
+  // And renews the rule.
+  absl::Status KeepSshOpen(const std::string& from);
   absl::Status EndMachines(const Removal& removal, Millis until);
   std::map<std::string, std::string> TagsOf(const std::string& cluster_id) const {
     return {{kEc2NameTag, options_.cluster_name}, {kEc2ClusterTag, cluster_id}};
@@ -86,9 +91,17 @@ class Ec2ClusterOfName final : public Ec2Cluster {
   std::jthread ssh_renewer_;  // The last member.
 };
 
-absl::Status Ec2ClusterOfName::OpenSsh() {
-  const auto open = [this] {
-    return OpenSshPort(ec2_, options_.network, WallClock() + limits::kEc2SshOpen);
+absl::Status Ec2ClusterOfName::NarrowSsh(const std::string& client_address) {
+  in_addr parsed{};
+  if (::inet_pton(AF_INET, client_address.c_str(), &parsed) != 1) return absl::OkStatus();
+  RT_RETURN_IF_ERROR(KeepSshOpen(client_address + "/32"));
+  return CloseSshPort(ec2_, options_.network, kEverywhere);
+}
+
+absl::Status Ec2ClusterOfName::KeepSshOpen(const std::string& from) {
+  ssh_renewer_ = {};
+  const auto open = [this, from] {
+    return OpenSshPort(ec2_, options_.network, from, WallClock() + limits::kEc2SshOpen);
   };
   RT_RETURN_IF_ERROR(open());
   ssh_renewer_ = std::jthread([open](const std::stop_token& stop) {

@@ -46,6 +46,9 @@ class Ec2Cluster {
   // is open to everybody. It stays open until CloseSsh, or for limits::kEc2SshOpen after this
   // process has ended.
   virtual absl::Status OpenSsh() = 0;
+  // From now on only from this address, as the machine of the head sees its client. One of IPv6
+  // changes nothing: OpenSsh does not open the port for them.
+  virtual absl::Status NarrowSsh(const std::string& client_address) = 0;
   virtual absl::Status CloseSsh() = 0;
 
   // The security groups of the one cluster belong to the other one of this name from now on.
