@@ -31,3 +31,6 @@ bool GpuWatch::Condemn(const std::string& uuid, const std::string& what) {
 void GpuWatch::Forget(const Fence& fence) { impl_->Forget(fence); }
 
 }  // namespace rt::worker
+void GpuWatch::BlameMachine(const Fence& fence, const std::string& what) {
+  impl_->BlameMachine(fence, what);
+}

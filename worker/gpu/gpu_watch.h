@@ -62,6 +62,7 @@ class GpuWatch : public GpuHolds {
   void Forget(const Fence& fence) override;
 
  private:
+  void BlameMachine(const Fence& fence, const std::string& what) override;
   class Impl;
   std::shared_ptr<Impl> impl_;
 };

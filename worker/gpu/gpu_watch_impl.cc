@@ -218,6 +218,11 @@ void GpuWatch::Impl::TakeFault(const std::vector<std::string>& uuids, uint64_t x
     if (!is_news) return;
     RT_LOG(kWarning) << "gpu " << uuids.front() << ": " << what << " (" << XidClassName(kind)
                      << ")";
+void GpuWatch::Impl::BlameMachine(const Fence& fence, const std::string& what) {
+  std::lock_guard lock(mutex_);
+  attempts_.NoteFaultOf(fence, what);
+}
+
     if (kind < XidClass::kRetry) return;
     const std::string why = "gpu " + uuids.front() + ": " + what;
     for (const Fence& fence : attempts_.NoteFault(uuids, why))

@@ -41,6 +41,7 @@ class GpuWatch::Impl {
   std::string FaultOf(const Fence& fence) const;
   bool Condemn(const std::string& uuid, const std::string& what);
   void Forget(const Fence& fence);
+  void BlameMachine(const Fence& fence, const std::string& what);
 
  private:
   void RunSampler();
