@@ -2,6 +2,7 @@
 // about it. Checks of this machine need no cluster; those of a cluster need its head.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,20 @@ std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 // Runs rt-probe on the gpus of this machine, which takes seconds and most of their free memory.
 // `probe`: its report; null when there is none.
 std::vector<Finding> ExamineGpus(Json& probe);
-// Ends the quarantines of the cluster's gpus that the probe found well, as far as a probe may.
-std::vector<Finding> EndQuarantines(const Home& home, const std::string& name, const Json& probe);
+// Uuids of the cluster's gpus that attempts hold now; none when the head does not answer.
+std::set<std::string> GpusInUse(const Home& home, const std::string& name);
+// Of the cluster's gpus: ends the quarantines of those that the probe found well, as far as a probe
+// may, and begins that of those that it found at fault. `used`: gpus that were in use before the
+// probe. Who uses a gpu disturbs its probe, so such a gpu is not quarantined.
+std::vector<Finding> TellCluster(const Home& home, const std::string& name, const Json& probe,
+                                 std::set<std::string> used);
 
 // Pure parts, for tests.
 std::vector<Finding> JudgeProbe(const Json& report);
 // What the probe measured on this gpu; "" when it found a fault or did not test it.
 std::string WhatIsWell(const Json& report, const std::string& uuid);
+// The fault of this gpu itself; "" when the probe found none or did not test it.
+std::string FaultOf(const Json& report, const std::string& uuid);
 Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes);
 Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);

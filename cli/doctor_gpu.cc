@@ -1,6 +1,8 @@
 // `rt doctor --gpu`: what rt-probe finds on this machine's gpus, and whether its driver can suspend
 // processes.
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "cli/client/local_cluster.h"
 #include "cli/client/nouns.h"
@@ -18,7 +20,8 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr Millis kProbeMax = 120'000;  // A probe takes seconds; a gpu that hangs never answers.
-constexpr char kRepair[] = "rt doctor --gpu ends its quarantine once rt-probe finds it well";
+constexpr char kRepair[] =
+    "take it out of use or repair it; rt doctor --gpu ends its quarantine once it is well";
 
 // Returns the JSON that one of rt's programs printed, also when the program failed.
 absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::string>& flags) {
@@ -70,11 +73,14 @@ Finding JudgeAllReduce(const Json& all) {
           ""};
 }
 
+std::string NameOfGpu(const Json& node, const Json& gpu) {
+  return "gpu " + std::to_string(gpu.GetInt("index")) + " of " + node.GetString("name");
+}
+
 // The head's answer for one gpu that is quarantined and that the probe found well.
 Finding EndQuarantine(HeadClient& client, const Json& node, const Json& gpu,
                       const std::string& found) {
-  const std::string which =
-      "gpu " + std::to_string(gpu.GetInt("index")) + " of " + node.GetString("name");
+  const std::string which = NameOfGpu(node, gpu);
   v1::UndrainNodeRequest request;
   request.set_node(static_cast<uint64_t>(node.GetInt("id")));
   request.set_gpu(gpu.GetString("uuid"));
@@ -90,36 +96,94 @@ Finding EndQuarantine(HeadClient& client, const Json& node, const Json& gpu,
           hint.empty() ? "rt node undrain NODE --gpu INDEX ends it" : hint};
 }
 
+// The head's answer for one gpu that the probe found at fault.
+Finding BeginQuarantine(HeadClient& client, const Json& node, const Json& gpu,
+                        const std::string& fault) {
+  const std::string which = NameOfGpu(node, gpu);
+  v1::QuarantineGpuRequest request;
+  request.set_node(static_cast<uint64_t>(node.GetInt("id")));
+  request.set_gpu(gpu.GetString("uuid"));
+  request.set_what("rt doctor --gpu: " + fault);
+  const absl::Status begun =
+      client.Call<v1::ClusterService>(&v1::ClusterService::Stub::QuarantineGpu, request).status();
+  if (begun.ok())
+    return {"gpu-quarantine", Grade::kFail, which + " is quarantined now: it takes no more work",
+            kRepair};
+  const std::string hint = HintOf(begun);
+  return {"gpu-quarantine", Grade::kWarn,
+          which + " is not quarantined: " + std::string(MessageOf(begun)),
+          hint.empty() ? "rt node drain " + node.GetString("name") + " keeps work from it" : hint};
+}
+
+Finding LeaveInUse(const Json& node, const Json& gpu) {
+  return {"gpu-quarantine", Grade::kWarn,
+          NameOfGpu(node, gpu) + " is not quarantined: work on it may have disturbed the probe",
+          "rt node drain " + node.GetString("name") + ", and then rt doctor --gpu again"};
+}
+
+// What `judge` makes of each gpu of the cluster; nothing when its head does not answer.
+void EachGpu(HeadClient& client, const std::function<void(const Json&, const Json&)>& judge) {
+  const absl::StatusOr<Json> nodes = ListNodes(client);
+  const Json* items = nodes.ok() ? nodes->Find("items") : nullptr;
+  if (items == nullptr || !items->is_array()) return;
+  for (const Json& node : items->array()) {
+    const Json* gpus = node.Find("gpus");
+    if (gpus == nullptr || !gpus->is_array()) continue;
+    for (const Json& gpu : gpus->array()) judge(node, gpu);
+  }
+}
+
+bool IsInUse(const Json& gpu) { return gpu.GetDouble("used_fraction", 0) > 0; }
+
+const Json* FindProbed(const Json& report, const std::string& uuid) {
+  const Json* devices = report.is_object() ? report.Find("devices") : nullptr;
+  if (devices == nullptr || !devices->is_array()) return nullptr;
+  for (const Json& one : devices->array())
+    if (one.is_object() && one.GetString("uuid") == uuid) return &one;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string WhatIsWell(const Json& report, const std::string& uuid) {
   const Json* all = report.Find("all_reduce");
   if (all != nullptr && all->is_object() && !all->GetString("fault").empty()) return "";
-  const Json* devices = report.Find("devices");
-  if (devices == nullptr || !devices->is_array()) return "";
-  for (const Json& one : devices->array())
-    if (one.is_object() && one.GetString("uuid") == uuid)
-      return one.GetString("fault").empty() ? RatesOf(one) : "";
-  return "";
+  const Json* one = FindProbed(report, uuid);
+  return one != nullptr && one->GetString("fault").empty() ? RatesOf(*one) : "";
 }
 
-std::vector<Finding> EndQuarantines(const Home& home, const std::string& name, const Json& probe) {
+std::string FaultOf(const Json& report, const std::string& uuid) {
+  const Json* one = FindProbed(report, uuid);
+  return one == nullptr ? "" : one->GetString("fault");
+}
+
+std::set<std::string> GpusInUse(const Home& home, const std::string& name) {
+  std::set<std::string> used;
+  const absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
+  if (!client.ok()) return used;
+  EachGpu(**client, [&](const Json&, const Json& gpu) {
+    if (IsInUse(gpu)) used.insert(gpu.GetString("uuid"));
+  });
+  return used;
+}
+
+std::vector<Finding> TellCluster(const Home& home, const std::string& name, const Json& probe,
+                                 std::set<std::string> used) {
   std::vector<Finding> findings;
   if (!probe.is_object()) return findings;
   const absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
   if (!client.ok()) return findings;  // ExamineCluster has said why.
-  const absl::StatusOr<Json> nodes = ListNodes(**client);
-  const Json* items = nodes.ok() ? nodes->Find("items") : nullptr;
-  if (items == nullptr || !items->is_array()) return findings;
-  for (const Json& node : items->array()) {
-    const Json* gpus = node.Find("gpus");
-    if (gpus == nullptr || !gpus->is_array()) continue;
-    for (const Json& gpu : gpus->array()) {
-      const std::string found = WhatIsWell(probe, gpu.GetString("uuid"));
-      if (gpu.GetString("state") == "QUARANTINED" && !found.empty())
-        findings.push_back(EndQuarantine(**client, node, gpu, found));
-    }
-  }
+  EachGpu(**client, [&](const Json& node, const Json& gpu) {
+    const std::string uuid = gpu.GetString("uuid");
+    const std::string well = WhatIsWell(probe, uuid), fault = FaultOf(probe, uuid);
+    const bool is_quarantined = gpu.GetString("state") == "QUARANTINED";
+    if (is_quarantined && !well.empty())
+      findings.push_back(EndQuarantine(**client, node, gpu, well));
+    if (is_quarantined || fault.empty()) return;
+    findings.push_back(used.contains(uuid) || IsInUse(gpu)
+                           ? LeaveInUse(node, gpu)
+                           : BeginQuarantine(**client, node, gpu, fault));
+  });
   return findings;
 }
 

@@ -23,6 +23,8 @@ except ImportError:  # Before setuptools 70.1.
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ("rt", "rt-cli", "rt-head", "rt-worker", "rt-shim")
+# Those that the build has: rt-probe needs nvcc.
+FOR_GPUS = ("rt-probe", "rt-gpu-suspend")
 # Every Linux has these, and they must fit its loader.
 OF_THE_SYSTEM = (
     "linux-vdso.", "ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libresolv.",
@@ -64,7 +66,10 @@ def gather() -> list[tuple[str, list[str]]]:
     (target / "bin").mkdir(parents=True)
     (target / "lib").mkdir()
     libraries: dict[str, str] = {}
-    for name in PROGRAMS:
+    for_gpus = [name for name in FOR_GPUS if (source / name).exists()]
+    if "rt-probe" not in for_gpus:
+        print("rt: the wheel has no rt-probe: it was not built (no nvcc)", file=sys.stderr)
+    for name in (*PROGRAMS, *for_gpus):
         shutil.copy2(source / name, target / "bin" / name)
         libraries.update(libraries_of(source / name))
     for name, path in libraries.items():

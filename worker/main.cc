@@ -342,6 +342,8 @@ void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable&
   sync.AskProfiles([&attempts] { return attempts.Profiles(); });
   sync.OnClearedGpu(
       [&gpus](const std::string& uuid, uint64_t quarantine) { gpus.Clear(uuid, quarantine); });
+  sync.OnFaultyGpu(
+      [&gpus](const std::string& uuid, const std::string& what) { gpus.NoteFaulty(uuid, what); });
   sync.AskFault([&trees, file = flags.state_dir + "/quarantine"] {
     const std::string why = trees.port_fault();
     return why.empty() ? ReadQuarantine(file) : why;

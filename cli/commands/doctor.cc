@@ -33,12 +33,15 @@ ExitCode RunDoctor(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::vector<Finding> findings = ExamineMachine(home);
   Json probe;
-  if (invocation.probe_gpus)
-    for (Finding& finding : ExamineGpus(probe)) findings.push_back(std::move(finding));
+  std::set<std::string> used;
   absl::StatusOr<std::string> name = home.Choose(invocation.cluster);
+  if (invocation.probe_gpus) {
+    if (name.ok()) used = GpusInUse(home, *name);
+    for (Finding& finding : ExamineGpus(probe)) findings.push_back(std::move(finding));
+  }
   if (name.ok()) {
     for (Finding& finding : ExamineCluster(home, *name)) findings.push_back(std::move(finding));
-    for (Finding& finding : EndQuarantines(home, *name, probe))
+    for (Finding& finding : TellCluster(home, *name, probe, std::move(used)))
       findings.push_back(std::move(finding));
   } else {
     // Only a warning, unless -c or the current context names a cluster.

@@ -70,10 +70,16 @@ absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
   if (parsed.submission.experiment.has_value() && parsed.submission.ranks.has_value())
     return Invalid("an experiment YAML says itself how many ranks its trials have",
                    "put 'resources: {ranks: N}' into it, and leave out --nproc-per-node");
+  const bool asks = !invocation.resources.empty() || invocation.preflight;
+  if (parsed.submission.experiment.has_value() && asks)
+    return Invalid("an experiment YAML says itself what its trials need",
+                   "put 'resources: {gpu: 1}' and 'preflight: true' into it, and leave out "
+                   "--resources and --preflight");
   if (parsed.submission.experiment.has_value() && !arguments.empty())
     return Invalid("an experiment YAML takes no arguments", "put them into its 'command'");
   if (!parsed.submission.experiment.has_value()) {
     RT_ASSIGN_OR_RETURN(parsed.submission.argv, ArgvOf(parsed.submission));
+    RT_ASSIGN_OR_RETURN(parsed.submission.resources, ReadJobResources(invocation));
   }
   return parsed;
 }

@@ -30,12 +30,16 @@ struct RankPlan {
 // nullopt: the invocation asks for none.
 absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation);
 
+// What a job gets, as ParseResourceRequest takes it: no cpu unless the user asks for some.
+absl::StatusOr<Json> ReadJobResources(const Invocation& invocation);
+
 struct Submission {
   std::string script;                   // As typed.
   std::vector<std::string> arguments;   // Of the script, exactly.
   std::vector<std::string> argv;        // Of the job: interpreter, script, arguments.
   std::optional<ExperimentFile> experiment;  // Set when the script is an experiment YAML.
   std::optional<RankPlan> ranks;             // Set when it runs on several ranks.
+  Json resources;                            // Of a job.
 };
 
 // Snapshots the working directory into the head's store; the bundle's digest. `verbose`: says on

@@ -34,8 +34,11 @@ Json SpecOf(const Invocation& invocation, const Submission& submission,
                          : invocation.name;
   // A script may have any name, such as ".sweep.sh" or "1"; a job may not.
   if (invocation.name.empty() && !CheckItemName("name", name, 'j').ok()) name = "script-" + name;
-  return Json::MakeObject(
+  Json spec = Json::MakeObject(
       {{"name", name}, {"argv", list}, {"bundle", bundle}, {"env", std::move(env)}});
+  if (!invocation.resources.empty()) spec.Set("resources", submission.resources);
+  if (invocation.preflight) spec.Set("preflight", true);
+  return spec;
 }
 
 void StopJob(HeadClient& client, uint64_t job) {

@@ -71,8 +71,8 @@ absl::Status ReadBounds(const Invocation& invocation, int64_t most, RankPlan& pl
   return absl::OkStatus();
 }
 
-// What one rank gets, as ParseResourceRequest takes it: one cpu unless the user says otherwise.
-absl::StatusOr<Json> ReadResources(const std::string& text) {
+// What one program gets, as ParseResourceRequest takes it: `cpus` unless the user says otherwise.
+absl::StatusOr<Json> ReadResources(const std::string& text, double cpus) {
   absl::StatusOr<Resources> each = ParseResourcesFlag(text);
   if (!each.ok()) return Invalid("--" + MessageOf(each.status()), HintOf(each.status()));
   std::string lower = text;
@@ -82,7 +82,7 @@ absl::StatusOr<Json> ReadResources(const std::string& text) {
     return static_cast<double>(units) / static_cast<double>(kUnit);
   };
   Json json = Json::MakeObject();
-  json.Set("cpu", names_cpu ? amount(each->cpu) : 1.0);
+  json.Set("cpu", names_cpu ? amount(each->cpu) : cpus);
   if (each->gpu != 0) json.Set("gpu", amount(each->gpu));
   if (each->memory != 0) json.Set("memory", each->memory);
   for (const auto& [name, units] : each->custom) json.Set(name, amount(units));
@@ -256,14 +256,9 @@ int AttendRanks(HeadClient& client, const Attendance& attendance, uint32_t ranks
 absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation) {
   const bool has_ranks = !invocation.nproc_per_node.empty() || !invocation.nnodes.empty() ||
                          !invocation.elastic.empty();
-  for (const auto& [flag, value] : {std::pair("--max-restarts", &invocation.max_restarts),
-                                    std::pair("--resources", &invocation.resources)})
-    if (!has_ranks && !value->empty())
-      return Invalid(std::string(flag) + " is for a script on several ranks",
-                     "give --nproc-per-node as well");
-  if (!has_ranks && invocation.preflight)
-    return Invalid("--preflight is for a script on several ranks",
-                   "give --nproc-per-node as well; in an experiment YAML write preflight: true");
+  if (!has_ranks && !invocation.max_restarts.empty())
+    return Invalid("--max-restarts is for a script on several ranks",
+                   "give --nproc-per-node as well");
   if (!has_ranks) return std::optional<RankPlan>();
   RankPlan plan;
   constexpr auto kMost = static_cast<int64_t>(limits::kBundlesMax);
@@ -283,8 +278,12 @@ absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocatio
     return Invalid(std::to_string(plan.ranks_per_node) + " ranks on each of " +
                    std::to_string(plan.nodes) + " nodes are " + std::to_string(plan.ranks()) +
                    " ranks; at most " + std::to_string(kMost) + " run together");
-  RT_ASSIGN_OR_RETURN(plan.resources, ReadResources(invocation.resources));
+  RT_ASSIGN_OR_RETURN(plan.resources, ReadResources(invocation.resources, 1));
   return std::optional<RankPlan>(std::move(plan));
+}
+
+absl::StatusOr<Json> ReadJobResources(const Invocation& invocation) {
+  return ReadResources(invocation.resources, 0);
 }
 
 ExitCode SubmitRanks(HeadClient& client, const Home& home, const Invocation& invocation,

@@ -86,9 +86,10 @@ void CommandLine::AddSubmit() {
   submit->add_option("--max-restarts", invocation_.max_restarts,
                      "Restart all ranks after a failure this often (default: 0)");
   submit->add_option("--resources", invocation_.resources,
-                     "What each rank needs, such as cpu=4,gpu=1 (default: cpu=1)");
+                     "What the script or each rank needs, such as cpu=4,gpu=1 (default: cpu=1 of "
+                     "a rank)");
   submit->add_flag("--preflight", invocation_.preflight,
-                   "Test the gpus of the ranks before they start, and replace those that fail");
+                   "Test the gpus before the script starts there, and replace those that fail");
 }
 
 void CommandLine::AddLooking() {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/render/nouns.h"
+#include "cli/render/plan_cost.h"
 #include "cli/render/plan_places.h"
 #include "cli/render/plan_space.h"
 #include "cli/render/spans.h"
@@ -90,6 +91,7 @@ std::string TextOfExperiment(const Json& plan) {
     text += "chooses       " + choice + "\n";
   text += "scheduler     " + TextOfAlgorithm(plan, AlgorithmKind::kScheduler);
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
+  text += TextOfGpuTypeCosts(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));
     text += "training      about " + CellText(&percent) +
@@ -111,6 +113,8 @@ std::string TextOfPools(const Json& pools) {
     if (pool.GetString("fallback") == "on_demand") market += ", else on demand";
     if (const std::string price = pool.GetString("max_price"); !price.empty())
       market += ", at most " + price + " per hour";
+    if (const std::string price = pool.GetString("price_per_hour"); !price.empty())
+      market += ", " + price + " an hour";
     table.Add({pool.GetString("name"), machines, CellText(pool.Find("instance_type")),
                CellText(pool.Find("image")), market, CellText(pool.Find("resources"))});
   }
@@ -146,8 +150,12 @@ std::string TextOfCluster(const Json& plan) {
             std::to_string(nodes->array().size()) + " of these run; an idle one ends after " +
             CellText(plan.Find("idle_timeout_s")) + " s\n";
   const Json* cost = plan.Find("cost_per_hour");
-  text += cost->is_null() ? "cost          not known: no prices of this provider are known\n"
-                          : "cost          nothing: no machine is rented\n";
+  if (cost->is_null())
+    text += "cost          not known: not every node type has a price_per_hour\n";
+  else if (cost->is_object())
+    text += "cost          " + CellText(cost->Find("least")) + " to " +
+            CellText(cost->Find("most")) + " an hour, by the prices of the file\n";
+  else text += "cost          nothing: no machine is rented\n";
   for (const Json& warning : plan.Find("warnings")->array())
     text += "warning       " + warning.AsString() + "\n";
   return text + "nothing was started\n";
@@ -168,6 +176,7 @@ Json PoolsJson(const ClusterSpec& spec) {
                                    {"spot", pool.is_spot},
                                    {"fallback", pool.falls_back ? Json("on_demand") : Json()},
                                    {"max_price", TextOrNothing(pool.max_price)},
+                                   {"price_per_hour", TextOrNothing(pool.price_per_hour)},
                                    {"resources", TextOrNothing(pool.resources)},
                                    {"labels", TextOrNothing(pool.labels)}}));
   return pools;
@@ -204,6 +213,7 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
        {"scheduler_options", spec.scheduler.options},
        {"brackets", std::move(schedule.brackets)},
        {"share_of_full", std::move(schedule.share_of_full)},
+       {"gpu_type_costs", CostsOfGpuTypes(spec.resources, nodes)},
        {"cost_per_hour", Json()}});
 }
 
@@ -245,7 +255,7 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
                            {"pools", has_pools ? PoolsJson(spec) : Json::MakeArray()},
                            {"setup_commands", std::move(setup)},
                            {"file_mounts", std::move(mounts)},
-                           {"cost_per_hour", has_pools ? Json() : Json(0)},
+                           {"cost_per_hour", has_pools ? CostOfPools(spec) : Json(0)},
                            {"warnings", std::move(warnings)}});
 }
 

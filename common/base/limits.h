@@ -241,6 +241,9 @@ inline constexpr Millis kGpuFaultGrace = 10'000;
 // The test of a trial's gpus before it starts. One takes 2 s, all of a node are tested at once, and
 // NCCL takes seconds to connect eight of them.
 inline constexpr Millis kPreflightMax = 10'000;
+// The nodes of a gang wait so long for each other before their all-reduce: the others start once
+// rank 0's node has a port, and may still have files to fetch.
+inline constexpr Millis kPreflightMeetMax = 30'000;
 // Processes listed for one gpu. A gpu has memory for fewer contexts than this.
 inline constexpr size_t kGpuProcessesMax = 64;
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
@@ -22,6 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPrograms[] = {"rt", "rt-cli", "rt-head", "rt-worker", "rt-shim"};
+// Those of an installation that has them: rt-probe is built only where there is nvcc. It contains
+// CUDA's runtime, and opens NCCL and the driver when it runs.
+constexpr const char* kForGpus[] = {"rt-probe", "rt-gpu-suspend"};
 // Every Linux has these, and they must fit its loader.
 constexpr const char* kOfTheSystem[] = {"linux-vdso.", "ld-linux",    "libc.",  "libm.",
                                         "libdl.",      "libpthread.", "librt.", "libresolv."};
@@ -83,6 +87,13 @@ absl::StatusOr<std::vector<ProgramsArchive::Part>> ProgramsArchive::Parts() {
       return NotFound(path + " is missing", "install rt again: its programs belong together");
     parts.push_back({path, std::string("bin/") + program});
     if (std::string_view(program) == "rt" || std::string_view(program) == "rt-shim") continue;
+    RT_ASSIGN_OR_RETURN(auto found, LibrariesOf(path));
+    libraries.insert(found.begin(), found.end());
+  }
+  for (const char* program : kForGpus) {
+    const std::string path = binaries + "/" + program;
+    if (!Exists(path)) continue;
+    parts.push_back({path, std::string("bin/") + program});
     RT_ASSIGN_OR_RETURN(auto found, LibrariesOf(path));
     libraries.insert(found.begin(), found.end());
   }
@@ -154,9 +165,11 @@ absl::Status ProgramsArchive::Make(const std::string& file) const {
   RT_ASSIGN_OR_RETURN(const std::string stage, MakeTempDirectory(directory_ + "/stage-"));
   auto fill = [&]() -> absl::Status {
     std::vector<std::string> strip = {"strip", "-g"};
+    std::error_code error;
+    for (const char* folder : {"/bin", "/lib", "/share"})  // One may have nothing in it.
+      fs::create_directory(stage + folder, error);
     for (const Part& part : parts_) {
       const fs::path target = stage + "/" + part.target;
-      std::error_code error;
       fs::create_directories(target.parent_path(), error);
       if (!error) fs::copy_file(part.source, target, error);
       if (error) return absl::InternalError(ToAbsl(part.source + ": " + error.message()));
@@ -164,12 +177,14 @@ absl::Status ProgramsArchive::Make(const std::string& file) const {
       fs::permissions(target, is_program ? fs::perms(0700) : fs::perms(0600), error);
       if (is_program || part.target.starts_with("lib/")) strip.push_back(target.string());
     }
+    if (!Exists(stage + "/bin/rt-probe")) {
+      RT_LOG(kInfo) << "other machines get no rt-probe: it was not built here (no nvcc)";
+    }
     if (FindProgram("strip").ok()) RT_RETURN_IF_ERROR(RunTool(strip));
     const std::string part = stage + ".tar.gz";
     RT_RETURN_IF_ERROR(RunTool({"tar", "-cf", part, "--use-compress-program=gzip -1", "-C", stage,
                                 "--sort=name", "--owner=0", "--group=0", "--numeric-owner",
                                 "--mtime=@0", "bin", "lib", "share"}));
-    std::error_code error;
     for (const auto& entry : fs::directory_iterator(directory_, error))  // Of earlier versions.
       if (entry.path().string().ends_with(".tar.gz") && entry.path() != part)
         fs::remove(entry.path(), error);

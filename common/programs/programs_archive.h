@@ -1,6 +1,7 @@
-// The programs of this very installation as one archive that a host can run: bin/, lib/rt/ with the
-// shared libraries that they link (not those of the C library), and share/rt/python. Its digest
-// names the contents; the archive itself is made when it is first needed, and kept.
+// The programs of this very installation as one archive that a host can run: bin/ (with rt-probe
+// and rt-gpu-suspend where they are installed), lib/rt/ with the shared libraries that they link
+// (not those of the C library), and share/rt/python. Its digest names the contents; the archive
+// itself is made when it is first needed, and kept.
 // Thread-safe after Open.
 #pragma once
 

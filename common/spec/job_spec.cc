@@ -37,6 +37,7 @@ absl::StatusOr<JobSpec> ParseJobSpec(const Json& json) {
     if (spec.resources.is_gang())
       return SpecError("resources", "a job is one program", "its experiments may ask for several");
   }
+  RT_RETURN_IF_ERROR(ReadPreflight(json, spec.resources, spec.preflight));
   return spec;
 }
 

@@ -119,6 +119,13 @@ Resources ResourcesFrom(const Json& json, const std::string& path, Warnings& war
   return resources;
 }
 
+void ReadPreflightFrom(Reader& reader, PreflightSpec& preflight, Warnings& warnings) {
+  const Json* json = reader.Find("preflight");
+  if (json == nullptr) return;
+  preflight.wanted = true;
+  Reader(*json, "preflight", warnings).Read("min_bus_gbps", preflight.min_bus_gbps);
+}
+
 ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings& warnings) {
   Reader reader(json, path, warnings);
   ResourceRequest request;
@@ -335,10 +342,7 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     if (expression.ok()) spec.stop_when = *std::move(expression);
     else warnings.push_back(MessageOf(expression.status()) + "; it is ignored");
   }
-  if (const Json* json = reader.Find("preflight")) {
-    spec.preflight.wanted = true;
-    Reader(*json, "preflight", warnings).Read("min_bus_gbps", spec.preflight.min_bus_gbps);
-  }
+  ReadPreflightFrom(reader, spec.preflight, warnings);
   if (const Json* json = reader.Find("reallocation"))
     spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {
@@ -423,6 +427,7 @@ SpecReading<JobSpec> JobFrom(const Json& json, const std::string& path = "") {
   reader.Read("env", reading.spec.env);
   if (const Json* resources = reader.Find("resources"))
     reading.spec.resources = RequestFrom(*resources, "resources", reading.warnings);
+  ReadPreflightFrom(reader, reading.spec.preflight, reading.warnings);
   return reading;
 }
 

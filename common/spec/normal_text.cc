@@ -141,13 +141,20 @@ Json ToNormal(const std::vector<InputFile>& inputs) {
   return list;
 }
 
+void AddPreflight(const PreflightSpec& preflight, Json& json) {
+  if (preflight.wanted)
+    json.Set("preflight", Json::MakeObject({{"min_bus_gbps", preflight.min_bus_gbps}}));
+}
+
 Json ToNormal(const JobSpec& spec) {
-  return Json::MakeObject({{"name", spec.name},
-                           {"argv", TextsOf(spec.argv)},
-                           {"bundle", spec.bundle},
-                           {"cwd", spec.cwd},
-                           {"env", MapOf(spec.env)},
-                           {"resources", ToNormal(spec.resources)}});
+  Json json = Json::MakeObject({{"name", spec.name},
+                                {"argv", TextsOf(spec.argv)},
+                                {"bundle", spec.bundle},
+                                {"cwd", spec.cwd},
+                                {"env", MapOf(spec.env)},
+                                {"resources", ToNormal(spec.resources)}});
+  AddPreflight(spec.preflight, json);
+  return json;
 }
 
 }  // namespace
@@ -213,8 +220,7 @@ std::string NormalText(const ExperimentSpec& spec) {
   if (spec.reallocation.is_given()) json.Set("reallocation", NormalReallocation(spec.reallocation));
   if (spec.stop_when.is_given()) json.Set("stop_when", spec.stop_when.text);
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
-  if (spec.preflight.wanted)
-    json.Set("preflight", Json::MakeObject({{"min_bus_gbps", spec.preflight.min_bus_gbps}}));
+  AddPreflight(spec.preflight, json);
   return json.Dump();
 }
 

@@ -48,7 +48,7 @@ const Keys kTopKeys = {"cluster_name",
                        "elastic"};
 const Keys kNodeTypeKeys = {"node_config", "resources", "labels", "min_workers", "max_workers",
     "idle_timeout_s", "initialization_commands", "worker_setup_commands", "docker", "spot",
-    "max_price", "slots"};
+    "max_price", "price_per_hour", "slots"};
 const Keys kAuthKeys = {"ssh_user", "ssh_public_key", "ssh_private_key", "ssh_proxy_command"};
 const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_options",
     "head_image", "head_run_options", "worker_image", "worker_run_options",

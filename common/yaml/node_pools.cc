@@ -111,6 +111,10 @@ class PoolReader {
                         ReadNodeResources(document_, type.Find("resources"), path + "/resources"));
     RT_ASSIGN_OR_RETURN(pool.labels,
                         ReadNodeLabels(document_, type.Find("labels"), path + "/labels"));
+    const Json* price = type.Find(kPriceLabel);
+    if (price == nullptr || price->is_null()) return absl::OkStatus();
+    RT_RETURN_IF_ERROR(ReadPrice(*price, path + "/" + kPriceLabel, pool.price_per_hour));
+    pool.labels += (pool.labels.empty() ? "" : ",") + (kPriceLabel + ("=" + pool.price_per_hour));
     return absl::OkStatus();
   }
 
@@ -151,13 +155,13 @@ class PoolReader {
     RT_RETURN_IF_ERROR(CheckPoolKeys(*options, path + "/SpotOptions", kSpotOptionsKeys));
     const Json* price = options->Find("MaxPrice");
     if (price == nullptr || price->is_null()) return absl::OkStatus();
-    return ReadPrice(*price, path + "/SpotOptions/MaxPrice", pool);
+    return ReadPrice(*price, path + "/SpotOptions/MaxPrice", pool.max_price);
   }
-  absl::Status ReadPrice(const Json& price, const std::string& path, NodePool& pool) const {
+  absl::Status ReadPrice(const Json& price, const std::string& path, std::string& out) const {
     const std::optional<std::string> text = PriceOf(price);
     if (!text.has_value())
       return WrongPool(path, "a price is a number of dollars per hour", "write it as in '0.35'");
-    pool.max_price = *text;
+    out = *text;
     return absl::OkStatus();
   }
   // Our own keys of a node type.
@@ -181,7 +185,7 @@ class PoolReader {
     if (!pool.is_spot)
       return WrongPool(path + "/max_price", "max_price is a bound for spot machines",
                        "add 'spot: {fallback: on_demand}' to the node type");
-    return ReadPrice(*price, path + "/max_price", pool);
+    return ReadPrice(*price, path + "/max_price", pool.max_price);
   }
   absl::Status ReadTypes(const Json* types, std::string path, NodePool& pool) const {
     if (types == nullptr || types->is_null()) return absl::OkStatus();

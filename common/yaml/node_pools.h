@@ -26,9 +26,13 @@ struct NodePool {
   bool is_spot = false;
   bool falls_back = false;  // To on-demand machines when there is no spot capacity.
   std::string max_price;    // Of a spot machine, per hour; empty: the on-demand price.
+  std::string price_per_hour;  // What one costs, as the file says; empty: it does not.
   // Those of the file, unless the node type has its own.
   std::optional<std::vector<std::string>> initialization_commands, worker_setup_commands;
 };
+
+// The label under which a node carries the price of its node type.
+inline constexpr char kPriceLabel[] = "price_per_hour";
 
 struct PoolDefaults {
   int min_workers = 0, max_workers = 2;  // Of the cluster.

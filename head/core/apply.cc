@@ -109,8 +109,10 @@ struct Applier {
     node.lost = false;
     node.away_until = node.seen_at = 0;
     NoteHeardClears(node);
+    NoteHeardFaults(node);
     RefreshFree(world, e.node);
   }
+  void operator()(const event::GpuFaultFound& e) { NoteFaulty(state().nodes.at(e.node), e); }
   void operator()(const event::GpuCleared& e) { NoteCleared(state().nodes.at(e.node), e, at); }
   void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {

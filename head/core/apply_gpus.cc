@@ -29,4 +29,20 @@ void NoteHeardClears(Node& node) {
   });
 }
 
+void NoteFaulty(Node& node, const event::GpuFaultFound& e) {
+  std::vector<FaultyGpu>& all = node.faulty_gpus;
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const FaultyGpu& one) { return one.uuid > e.uuid; });
+  all.insert(at, {.uuid = e.uuid, .what = e.what});
+}
+
+void NoteHeardFaults(Node& node) {
+  const std::vector<GpuInfo>& gpus = node.inventory.gpus;
+  std::erase_if(node.faulty_gpus, [&](const FaultyGpu& faulty) {
+    const auto gpu = std::find_if(gpus.begin(), gpus.end(),
+                                  [&](const GpuInfo& one) { return one.uuid == faulty.uuid; });
+    return gpu == gpus.end() || gpu->quarantine != 0;
+  });
+}
+
 }  // namespace rt

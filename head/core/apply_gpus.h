@@ -12,4 +12,9 @@ void NoteCleared(Node& node, const event::GpuCleared& e, Millis at);
 // or begun a later one. The finding of a probe is kept for people to read until a later quarantine.
 void NoteHeardClears(Node& node);
 
+// The worker is told until its inventory has a quarantine of that gpu.
+void NoteFaulty(Node& node, const event::GpuFaultFound& e);
+// Drops the faults of gpus whose quarantine has begun, and of gpus that the node lists no longer.
+void NoteHeardFaults(Node& node);
+
 }  // namespace rt

@@ -33,6 +33,7 @@ absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input);
 absl::Status OnForgetNode(Draft& draft, const input::ForgetNode& input);
 absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input);
 absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input);
+absl::Status OnQuarantineGpu(Draft& draft, const input::QuarantineGpu& input);
 // Ends the attempts that are left on nodes whose drain by hand has reached its deadline.
 void ExpireDrains(Draft& draft);
 void GiveTimeToReturn(Draft& draft);  // To all that were ready before the head started.

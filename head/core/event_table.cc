@@ -49,6 +49,7 @@ const auto kCluster = Overloaded{
     [](const event::NodeDraining&) { return M{.invites_placement = true}; },
     [](const event::NodeResumed&) { return M{.invites_placement = true}; },
     [](const event::GpuCleared&) { return M{}; },
+    [](const event::GpuFaultFound&) { return M{}; },
     [](const event::NodeGone&) { return M{.invites_placement = true}; },
 };
 

@@ -111,6 +111,13 @@ struct GpuCleared {
   std::string probe = {};   // What the probe found; empty: a person says so.
   RT_FIELDS(GpuCleared, node, uuid, quarantine, probe);
 };
+// A probe has found a fault of a gpu that the node lists and that had no quarantine.
+struct GpuFaultFound {
+  NodeId node;
+  std::string uuid;
+  std::string what;
+  RT_FIELDS(GpuFaultFound, node, uuid, what);
+};
 struct NodeGone {  // Removed for good: its identity is void.
   NodeId node;
   std::string reason;
@@ -377,7 +384,7 @@ using EventVariant = std::variant<
     event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized,
     event::ResourcesRequested, event::GpuCleared, event::ExecutorRequested,
     event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
-    event::SizesAnswered, event::TrialReallocated>;
+    event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

@@ -40,6 +40,13 @@ struct ClearedGpu {
   RT_FIELDS(ClearedGpu, uuid, quarantine, probe, at, heard);
 };
 
+// A gpu that a probe found at fault, and that its worker is to quarantine.
+struct FaultyGpu {
+  std::string uuid;
+  std::string what;
+  RT_FIELDS(FaultyGpu, uuid, what);
+};
+
 // What a worker daemon says of its node when it (re)appears.
 struct NodeInventory {
   std::string address;  // Where peers reach it; empty when they cannot.

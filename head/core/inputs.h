@@ -96,6 +96,12 @@ struct UndrainNode {
   std::string gpu = {};  // Uuid or index: only the quarantine of this gpu ends. Empty: the drain.
   std::string probe = {};  // Of a gpu: what a probe found that ends it. Empty: a person does.
 };
+// A probe found a fault of this gpu, and nothing else used it meanwhile.
+struct QuarantineGpu {
+  NodeId node;
+  std::string gpu;  // Uuid or index.
+  std::string what;
+};
 // The provider has deleted it, or will: whatever its state.
 struct RemoveNode {
   NodeId node;
@@ -355,18 +361,20 @@ struct Tick {};
 
 }  // namespace input
 
-using Input = std::variant<
-    input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken, input::Sync,
-    input::Disconnected, input::DaemonEnded, input::RemoveNode, input::DrainNode,
-    input::UndrainNode, input::ForgetNode, input::Report, input::CommitCheckpoint,
-    input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
-    input::RequestExecutors, input::RenewSession, input::ReleaseExecutors, input::StopExecutor,
-    input::CreateExperiment, input::StopExperiment, input::StopTrial, input::PauseExperiment,
-    input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial, input::ResumeTrial,
-    input::RetryTrial, input::ResizeRun, input::AttachDriver, input::DriverListens,
-    input::AnswerQuestions, input::LaneAnswered, input::ElasticAnswered, input::SinksFlushed,
-    input::MachinesCreated, input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
-    input::RequestResources, input::NodeLogsFetched, input::SetPools, input::Tick>;
+using Input =
+    std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
+                 input::Sync, input::Disconnected, input::DaemonEnded, input::RemoveNode,
+                 input::DrainNode, input::UndrainNode, input::QuarantineGpu, input::ForgetNode,
+                 input::Report, input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs,
+                 input::SubmitJob, input::StopJob, input::RequestExecutors, input::RenewSession,
+                 input::ReleaseExecutors, input::StopExecutor, input::CreateExperiment,
+                 input::StopExperiment, input::StopTrial, input::PauseExperiment,
+                 input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
+                 input::ResumeTrial, input::RetryTrial, input::ResizeRun, input::AttachDriver,
+                 input::DriverListens, input::AnswerQuestions, input::LaneAnswered,
+                 input::ElasticAnswered, input::SinksFlushed, input::MachinesCreated,
+                 input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
+                 input::RequestResources, input::NodeLogsFetched, input::SetPools, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

@@ -139,6 +139,11 @@ void CheckNodes(const World& world) {
       RT_CHECK(node.cleared_gpus[i].quarantine != 0);
       RT_CHECK(!node.cleared_gpus[i].heard || !node.cleared_gpus[i].probe.empty());
     }
+  for (const auto& [id, node] : world.state.nodes)
+    for (size_t i = 0; i < node.faulty_gpus.size(); ++i) {
+      RT_CHECK(i == 0 || node.faulty_gpus[i - 1].uuid < node.faulty_gpus[i].uuid);
+      RT_CHECK(!node.faulty_gpus[i].what.empty());
+    }
   size_t backfilled = 0;
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);

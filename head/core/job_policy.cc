@@ -55,6 +55,8 @@ void FillJob(const World& world, const Attempt&, LaunchSpec& launch) {
   launch.cwd = spec.cwd;
   launch.resources = spec.resources.bundles.at(launch.fence.rank);
   launch.name = spec.name;
+  launch.preflight = spec.preflight.wanted;
+  launch.preflight_min_bus_gbps = spec.preflight.min_bus_gbps;
 }
 
 }  // namespace

@@ -296,13 +296,16 @@ const GpuInfo* FindGpu(const Node& node, const std::string& name) {
   return nullptr;
 }
 
+absl::Status NoSuchGpu(const Node& node, const std::string& name) {
+  return NotFound("node " + node.name + " has no gpu '" + name + "'",
+                  "rt node show " + node.name + " lists them; name one by its index or its uuid");
+}
+
 // The worker ends the quarantine and says so in its inventory.
 absl::Status ClearGpu(Draft& draft, const Node& node, const std::string& name,
                       const std::string& probe) {
   const GpuInfo* gpu = FindGpu(node, name);
-  if (gpu == nullptr)
-    return NotFound("node " + node.name + " has no gpu '" + name + "'",
-                    "rt node show " + node.name + " lists them; name one by its index or its uuid");
+  if (gpu == nullptr) return NoSuchGpu(node, name);
   const std::string which = "gpu " + std::to_string(gpu->index) + " of node " + node.name;
   if (gpu->fault.empty()) return absl::FailedPreconditionError(which + " is not quarantined");
   if (gpu->quarantine == 0)
@@ -337,6 +340,22 @@ absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
   return WithHint(absl::FailedPreconditionError("node " + node.name + " was given notice: " +
                                                 node.reason),
                   "it takes work again once its notice is withdrawn");
+}
+
+// The worker begins the quarantine and says so in its inventory.
+absl::Status OnQuarantineGpu(Draft& draft, const input::QuarantineGpu& input) {
+  const auto found = draft.state().nodes.find(input.node);
+  if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
+  const Node& node = found->second;
+  const GpuInfo* gpu = FindGpu(node, input.gpu);
+  if (gpu == nullptr) return NoSuchGpu(node, input.gpu);
+  if (gpu->quarantine != 0)
+    return absl::FailedPreconditionError("gpu " + std::to_string(gpu->index) + " of node " +
+                                         node.name + " is quarantined: " + gpu->fault);
+  for (const FaultyGpu& one : node.faulty_gpus)
+    if (one.uuid == gpu->uuid) return absl::OkStatus();
+  EmitAndTell(draft, node.id, event::GpuFaultFound{node.id, gpu->uuid, input.what});
+  return absl::OkStatus();
 }
 
 void ExpireDrains(Draft& draft) {

@@ -194,9 +194,10 @@ struct Node {
   Millis seen_at = 0;     // Of a lost node: when it was heard last; 0: unknown.
   uint64_t machine = 0;   // That it runs on; 0: none that the head has asked for.
   std::vector<ClearedGpu> cleared_gpus;  // Ascending by uuid; of those that it lists.
+  std::vector<FaultyGpu> faulty_gpus;    // Likewise; until their quarantine has begun.
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
             joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at, machine,
-            cleared_gpus);
+            cleared_gpus, faulty_gpus);
 
   // Its attempts and replicas count: it is neither lost nor removed.
   bool counts() const { return !lost && !gone; }

@@ -52,6 +52,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
           [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
           [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
+          [&](const input::QuarantineGpu& m) { return OnQuarantineGpu(d, m); },
           [&](const input::ForgetNode& m) { return OnForgetNode(d, m); },
           [&](const input::Report& m) { return OnReport(d, m); },
           [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },

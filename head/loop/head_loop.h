@@ -31,6 +31,7 @@ struct SyncReply {
   uint64_t newest_incarnation = 0;
   uint64_t newest_seq = 0;
   std::vector<ClearedGpu> cleared_gpus;
+  std::vector<FaultyGpu> faulty_gpus;
 };
 
 // What the worker had when it sent a Sync, beside what the core is told.

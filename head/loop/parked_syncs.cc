@@ -93,6 +93,7 @@ SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
   }
   for (const ClearedGpu& cleared : found->second.cleared_gpus)
     if (!cleared.heard) reply.cleared_gpus.push_back(cleared);
+  reply.faulty_gpus = found->second.faulty_gpus;
   reply.desired = DesiredFor(world, node);
   reply.bodies = BodiesFor(world, reply.desired, listed);
   return reply;

@@ -1,7 +1,9 @@
 #include "head/service/auth.h"
 
 #include <charconv>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -22,74 +24,78 @@ struct Entry {
   const char* action;  // What a refusal names: "may not drain nodes".
 };
 
-const std::map<std::string, Entry, std::less<>>& Table() {
-  static const std::map<std::string, Entry, std::less<>> table = {
-      {"BootService/Programs", {kWorker | kJoin, "fetch the programs"}},
-      {"BootService/Mount", {kWorker | kJoin, "fetch the files of the cluster"}},
-      {"BootService/Setup", {kWorker | kJoin, "read the setup commands"}},
-      {"ClusterService/Status", {kReaders, "read the status"}},
-      {"ClusterService/ListNodes", {kReaders, "list nodes"}},
-      {"ClusterService/ListNodePage", {kReaders, "list nodes"}},
-      {"ClusterService/GetNode", {kReaders, "read about nodes"}},
-      {"ClusterService/DrainNode", {kAdmin, "drain nodes"}},
-      {"ClusterService/UndrainNode", {kAdmin, "end a drain"}},
-      {"ClusterService/ForgetNode", {kAdmin, "forget a node"}},
-      {"ClusterService/CreateToken", {kAdmin, "create tokens"}},
-      {"ClusterService/ListTokens", {kAdmin, "list tokens"}},
-      {"ClusterService/RevokeToken", {kAdmin, "revoke tokens"}},
-      {"ClusterService/Join", {kJoin, "join the cluster"}},
-      {"ClusterService/Shutdown", {kAdmin, "take the cluster down"}},
-      {"ClusterService/Attend", {kPeople, "keep the cluster up"}},
-      {"ExperimentService/Create", {kPeople, "submit experiments"}},
-      {"ExperimentService/List", {kReaders, "list experiments"}},
-      {"ExperimentService/ListPage", {kReaders, "list experiments"}},
-      {"ExperimentService/Get", {kReaders, "read about experiments"}},
-      {"ExperimentService/Stop", {kPeople, "stop experiments"}},
-      {"ExperimentService/Wait", {kReaders, "watch experiments"}},
-      {"ExperimentService/ListTrials", {kReaders, "list trials"}},
-      {"ExperimentService/GetTrial", {kReaders, "read about trials"}},
-      {"ExperimentService/StopTrial", {kPeople, "stop trials"}},
-      {"ExperimentService/Pause", {kPeople, "pause experiments"}},
-      {"ExperimentService/Resume", {kPeople, "resume experiments"}},
-      {"ExperimentService/Extend", {kPeople, "extend experiments"}},
-      {"ExperimentService/PauseTrial", {kPeople, "pause trials"}},
-      {"ExperimentService/ResumeTrial", {kPeople, "resume trials"}},
-      {"ExperimentService/RetryTrial", {kPeople, "retry trials"}},
-      {"ExperimentService/ResizeTrial", {kPeople, "resize trials"}},
-      {"ExperimentService/ReadRows", {kReaders, "read reports"}},
-      {"ExperimentService/Operate", {kPeople, "run a driver"}},
-      {"ExperimentService/ListResults", {kReaders, "list result files"}},
-      {"ExperimentService/ReadResult", {kReaders, "read result files"}},
-      {"JobService/Submit", {kPeople, "submit jobs"}},
-      {"JobService/List", {kReaders, "list jobs"}},
-      {"JobService/ListPage", {kReaders, "list jobs"}},
-      {"JobService/Get", {kReaders, "read about jobs"}},
-      {"JobService/Stop", {kPeople, "stop jobs"}},
-      {"JobService/Wait", {kReaders, "watch jobs"}},
-      {"JobService/ReadLog", {kReaders, "read logs"}},
-      {"WorkerService/Sync", {kWorker, "act as a node"}},
-      {"WorkerService/Report", {kWorker, "report for trials"}},
-      {"WorkerService/CommitCheckpoint", {kWorker, "commit checkpoints"}},
-      {"WorkerService/SendLog", {kWorker, "send logs"}},
-      {"WorkerService/DriverCall", {kWorker, "pass on a driver's calls"}},
-      {"WorkerService/FindSources", {kWorker, "find bytes on nodes"}},
-      {"WorkerService/HoldTrees", {kWorker, "hold files for others"}},
-      {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
-      {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
-      {"WorkerService/CheckMember", {kWorker, "ask about other nodes"}},
-      {"WorkerService/FindPeer", {kWorker, "ask about other nodes"}},
-      {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
-      {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/PullChunks", {kPeople | kWorker, kReadStore}},
-      {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/GetManifest", {kPeople | kWorker, kReadStore}},
-      {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
-      {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
-      {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
-      {"PeerService/Stacks", {kWorker, "read the stacks of ranks"}},
-      {"TaskService/Dial", {kWorker, "reach executors"}},
-  };
+constexpr std::pair<std::string_view, Entry> kAuthEntries[] = {
+    {"BootService/Programs", {kWorker | kJoin, "fetch the programs"}},
+    {"BootService/Mount", {kWorker | kJoin, "fetch the files of the cluster"}},
+    {"BootService/Setup", {kWorker | kJoin, "read the setup commands"}},
+    {"ClusterService/Status", {kReaders, "read the status"}},
+    {"ClusterService/ListNodes", {kReaders, "list nodes"}},
+    {"ClusterService/ListNodePage", {kReaders, "list nodes"}},
+    {"ClusterService/GetNode", {kReaders, "read about nodes"}},
+    {"ClusterService/DrainNode", {kAdmin, "drain nodes"}},
+    {"ClusterService/UndrainNode", {kAdmin, "end a drain"}},
+    {"ClusterService/QuarantineGpu", {kAdmin, "quarantine a gpu"}},
+    {"ClusterService/ForgetNode", {kAdmin, "forget a node"}},
+    {"ClusterService/CreateToken", {kAdmin, "create tokens"}},
+    {"ClusterService/ListTokens", {kAdmin, "list tokens"}},
+    {"ClusterService/RevokeToken", {kAdmin, "revoke tokens"}},
+    {"ClusterService/Join", {kJoin, "join the cluster"}},
+    {"ClusterService/Shutdown", {kAdmin, "take the cluster down"}},
+    {"ClusterService/Attend", {kPeople, "keep the cluster up"}},
+    {"ExperimentService/Create", {kPeople, "submit experiments"}},
+    {"ExperimentService/List", {kReaders, "list experiments"}},
+    {"ExperimentService/ListPage", {kReaders, "list experiments"}},
+    {"ExperimentService/Get", {kReaders, "read about experiments"}},
+    {"ExperimentService/Stop", {kPeople, "stop experiments"}},
+    {"ExperimentService/Wait", {kReaders, "watch experiments"}},
+    {"ExperimentService/ListTrials", {kReaders, "list trials"}},
+    {"ExperimentService/GetTrial", {kReaders, "read about trials"}},
+    {"ExperimentService/StopTrial", {kPeople, "stop trials"}},
+    {"ExperimentService/Pause", {kPeople, "pause experiments"}},
+    {"ExperimentService/Resume", {kPeople, "resume experiments"}},
+    {"ExperimentService/Extend", {kPeople, "extend experiments"}},
+    {"ExperimentService/PauseTrial", {kPeople, "pause trials"}},
+    {"ExperimentService/ResumeTrial", {kPeople, "resume trials"}},
+    {"ExperimentService/RetryTrial", {kPeople, "retry trials"}},
+    {"ExperimentService/ResizeTrial", {kPeople, "resize trials"}},
+    {"ExperimentService/ReadRows", {kReaders, "read reports"}},
+    {"ExperimentService/Operate", {kPeople, "run a driver"}},
+    {"ExperimentService/ListResults", {kReaders, "list result files"}},
+    {"ExperimentService/ReadResult", {kReaders, "read result files"}},
+    {"JobService/Submit", {kPeople, "submit jobs"}},
+    {"JobService/List", {kReaders, "list jobs"}},
+    {"JobService/ListPage", {kReaders, "list jobs"}},
+    {"JobService/Get", {kReaders, "read about jobs"}},
+    {"JobService/Stop", {kPeople, "stop jobs"}},
+    {"JobService/Wait", {kReaders, "watch jobs"}},
+    {"JobService/ReadLog", {kReaders, "read logs"}},
+    {"WorkerService/Sync", {kWorker, "act as a node"}},
+    {"WorkerService/Report", {kWorker, "report for trials"}},
+    {"WorkerService/CommitCheckpoint", {kWorker, "commit checkpoints"}},
+    {"WorkerService/SendLog", {kWorker, "send logs"}},
+    {"WorkerService/DriverCall", {kWorker, "pass on a driver's calls"}},
+    {"WorkerService/FindSources", {kWorker, "find bytes on nodes"}},
+    {"WorkerService/HoldTrees", {kWorker, "hold files for others"}},
+    {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
+    {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
+    {"WorkerService/CheckMember", {kWorker, "ask about other nodes"}},
+    {"WorkerService/FindPeer", {kWorker, "ask about other nodes"}},
+    {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
+    {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
+    {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
+    {"BlobService/PullChunks", {kPeople | kWorker, kReadStore}},
+    {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
+    {"BlobService/GetManifest", {kPeople | kWorker, kReadStore}},
+    {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
+    {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
+    {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
+    {"PeerService/Stacks", {kWorker, "read the stacks of ranks"}},
+    {"TaskService/Dial", {kWorker, "reach executors"}},
+};
+
+const std::map<std::string_view, Entry>& Table() {
+  static const std::map<std::string_view, Entry> table(std::begin(kAuthEntries),
+                                                       std::end(kAuthEntries));
   return table;
 }
 
@@ -123,7 +129,7 @@ bool HasAuthEntry(std::string_view method) { return Table().find(method) != Tabl
 
 std::vector<std::string> AuthMethods() {
   std::vector<std::string> methods;
-  for (const auto& [method, entry] : Table()) methods.push_back(method);
+  for (const auto& [method, entry] : Table()) methods.emplace_back(method);
   return methods;
 }
 

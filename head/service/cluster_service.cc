@@ -69,6 +69,20 @@ class ClusterService final : public v1::ClusterService::CallbackService {
           AnswerTo(reactor));
     });
   }
+  Reactor* QuarantineGpu(Context* context, const v1::QuarantineGpuRequest* request,
+                         v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/QuarantineGpu", [&](auto&, Reactor* reactor) {
+      absl::Status checked = CheckSize("gpu", request->gpu().size(), limits::kNameBytesMax);
+      if (checked.ok())
+        checked = CheckSize("what", request->what().size(), limits::kReasonBytesMax);
+      if (checked.ok() && request->what().empty())
+        checked = Invalid("a quarantine needs what the probe found");
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      edge_.operations.Change(
+          input::QuarantineGpu{{request->node()}, request->gpu(), request->what()},
+          AnswerTo(reactor));
+    });
+  }
   Reactor* ForgetNode(Context* context, const v1::ForgetNodeRequest* request, v1::Empty*) override {
     return Unary(edge_, context, "ClusterService/ForgetNode", [&](auto& who, Reactor* reactor) {
       absl::Status checked =

@@ -325,6 +325,11 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     added->set_uuid(cleared.uuid);
     added->set_quarantine(cleared.quarantine);
   }
+  for (const FaultyGpu& faulty : from.faulty_gpus) {
+    v1::FaultyGpu* added = reply->add_faulty_gpus();
+    added->set_uuid(faulty.uuid);
+    added->set_what(faulty.what);
+  }
   std::map<Fence, const LaunchSpec*> bodies;
   for (const auto& body : from.bodies) bodies[body.fence] = &body;
   size_t bytes = 0;

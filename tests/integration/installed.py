@@ -18,6 +18,7 @@ from harness import BIN, ROOT
 
 FOLDER = ROOT / "build/installed"
 PROGRAMS = ("rt", "rt-cli", "rt-head", "rt-worker", "rt-shim")
+FOR_GPUS = ("rt-probe", "rt-gpu-suspend")
 
 
 def _state() -> str:
@@ -25,7 +26,8 @@ def _state() -> str:
     sources = [path for path in sorted((ROOT / "python").glob("**/*"))
                if path.suffix in (".py", ".toml", ".typed") and "build" not in path.parts]
     digest = hashlib.sha256(sys.version.encode())
-    for path in [*sources, *(BIN / name for name in PROGRAMS)]:
+    for_gpus = [path for path in (BIN / name for name in FOR_GPUS) if path.exists()]
+    for path in [*sources, *(BIN / name for name in PROGRAMS), *for_gpus]:
         known = path.stat()
         digest.update(f"{path} {known.st_size} {known.st_mtime_ns}\n".encode())
     return digest.hexdigest()

@@ -7,15 +7,23 @@ import unittest
 
 from harness import BIN, Cluster, wait_until
 
-# FAKE_PROBE: a JSON map of gpus to their faults.
+# FAKE_PROBE: a JSON map of gpus to their faults. Beside it, across.json is the part of a report
+# about the nodes of a gang.
 PROBE = """#!{python}
 import json, os, pathlib, sys
-faults = json.loads(pathlib.Path(os.environ["FAKE_PROBE"]).read_text())
+known = pathlib.Path(os.environ["FAKE_PROBE"])
+faults = json.loads(known.read_text())
 seen = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(faults)).split(",")
 report = {{"schema": 1, "fault": None, "all_reduce": None, "devices": [
     {{"uuid": uuid, "index": i, "name": "H100", "tested_bytes": 1 << 30, "copy_gbps": 3000,
       "matmul_tflops": 600, "to_device_gbps": 50, "to_host_gbps": 50, "fault": faults.get(uuid)}}
     for i, uuid in enumerate(seen)]}}
+# What node 0 of a gang over nodes says of all of them, once.
+across = known.with_name("across.json")
+if "--across-nodes" in sys.argv and os.environ["GROUP_RANK"] == "0" and across.exists():
+    report["across_nodes"] = json.loads(across.read_text())
+    across.unlink()
+    report["across_nodes"]["fault"] += " of " + os.environ["GROUP_WORLD_SIZE"]
 text = json.dumps(report)
 if "--report" in sys.argv:
     pathlib.Path(sys.argv[sys.argv.index("--report") + 1]).write_text(text)
@@ -34,9 +42,12 @@ def gpu(name: str) -> str:
     return f"GPU-{name},NVIDIA H100,80000000000,ok,used=500000000"
 
 
-class PreflightTest(unittest.TestCase):
+class Probed(unittest.TestCase):
+    workers = 1
+    more = ""  # Of the resources of a gang.
+
     def setUp(self) -> None:
-        self.cluster = Cluster(workers=1, cpus=8)
+        self.cluster = Cluster(workers=self.workers, cpus=8)
         self.addCleanup(self.cluster.close)
         home = self.cluster.home
         (home / "gpus.txt").write_text("\n".join(gpu(one) for one in "abcd") + "\n")
@@ -58,15 +69,18 @@ class PreflightTest(unittest.TestCase):
     def submit(self, preflight: str) -> int:
         return self.cluster.submit("gang", "experiment: gang\nnum_samples: 1\nmax_failures: 0\n"
                                    f"command: [{sys.executable}, program.py]\n"
-                                   "resources: {cpu: 0, gpu: 1, ranks: 2}\n"
+                                   f"resources: {{cpu: 0, gpu: 1, ranks: 2{self.more}}}\n"
                                    f"preflight: {preflight}\n")
 
     def show(self, number: int) -> dict:
         return self.cluster.json("trial", "show", f"{number}/0")
 
     def gpus(self) -> dict:
-        return {one["uuid"]: one for one in self.cluster.node("worker-1")["gpus"]}
+        return {one["uuid"]: one for node in self.cluster.json("node", "list")["items"]
+                for one in node["gpus"]}
 
+
+class PreflightTest(Probed):
     def test_a_slow_gpu_is_named_and_quarantined_and_the_gang_runs_on_others(self) -> None:
         slow = "it multiplies at 300 TFLOP/s, where the median is 600"
         self.finds({"b": slow})
@@ -95,6 +109,49 @@ class PreflightTest(unittest.TestCase):
         self.assertIn("gpu 1 takes work again since",
                       self.cluster.rt("node", "why", "worker-1").stdout)
 
+    def test_a_job_has_a_preflight_as_well(self) -> None:
+        self.finds({"a": "it is slow"})
+        said = self.cluster.rt("submit", "--resources", "gpu=1", "--preflight", "program.py")
+        self.assertIn('"seen": "GPU-b"', said.stdout)
+        self.assertEqual(self.gpus()["GPU-a"]["reason"], "preflight: it is slow")
+        job = self.cluster.json("job", "list")["items"][-1]
+        self.assertEqual((job["state"], job["attempt"]), ("SUCCEEDED", 2))
+        refused = self.cluster.rt("submit", "--preflight", "program.py", check=False)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("the resources ask for none", refused.stderr)
+
+    def test_doctor_quarantines_a_gpu_that_it_finds_at_fault_and_that_nobody_uses(self) -> None:
+        self.finds({"b": "it multiplies at 300 TFLOP/s", "c": "9 words read back wrong"})
+        go = self.cluster.home / "go"
+        (self.cluster.work / "busy.py").write_text(
+            "import pathlib, sys, time\nprint('RT_REPORT {\"a\": 1}', flush=True)\n"
+            "while not pathlib.Path(sys.argv[1]).exists():\n    time.sleep(0.01)\n")
+        number = self.cluster.submit("busy", f"experiment: busy\nnum_samples: 1\ncommand: "
+                                     f"[{sys.executable}, busy.py, '{go}']\n"
+                                     "resources: {cpu: 0, gpu: 2}\n")
+        wait_until("it runs", lambda: self.show(number)["metrics"])
+        said = self.cluster.rt("doctor", "--gpu", check=False)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn("gpu 1 of worker-1 is not quarantined: work on it may have", said.stdout)
+        self.assertIn("gpu 2 of worker-1 is quarantined now", said.stdout)
+        sick = wait_until("it takes no work", lambda: next(
+            (one for one in [self.gpus()["GPU-c"]] if one["state"] == "QUARANTINED"), None))
+        self.assertEqual(sick["reason"], "rt doctor --gpu: 9 words read back wrong")
+        self.assertEqual(self.gpus()["GPU-b"]["state"], "READY")
+        go.touch()
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        # Another one says nothing of what is quarantined, and quarantines what is free now.
+        said = self.cluster.rt("doctor", "--gpu", check=False).stdout
+        self.assertIn("gpu 1 of worker-1 is quarantined now", said)
+        self.assertNotIn("gpu 2 of worker-1", said)
+        wait_until("both take no work", lambda: [
+            self.gpus()[f"GPU-{one}"]["state"] for one in "abcd"
+        ] == ["READY", "QUARANTINED", "QUARANTINED", "READY"])
+        self.finds({})
+        self.cluster.rt("doctor", "--gpu", check=False)
+        wait_until("all take work again", lambda: {one["state"] for one in self.gpus().values()}
+                   == {"READY"})
+
     def test_a_preflight_that_cannot_run_says_what_is_missing(self) -> None:
         number = self.submit("{min_bus_gbps: 200}")  # The probe measures none.
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
@@ -104,6 +161,38 @@ class PreflightTest(unittest.TestCase):
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
         self.assertIn("rt-probe is not installed here", self.show(number)["attempts"][0]["reason"])
         self.assertEqual({one["state"] for one in self.gpus().values()}, {"READY"})
+
+
+class NodesTest(Probed):
+    """A gang with a rank on each of two nodes, of two gpus each."""
+
+    workers = 2
+    more = ", strategy: STRICT_SPREAD"
+
+    def across(self, fault: str, *states: int) -> None:
+        self.faults.with_name("across.json").write_text(
+            json.dumps({"fault": fault, "nodes": states}))
+
+    def test_a_fault_on_another_node_is_the_machines_and_a_missing_node_is_named(self) -> None:
+        both = [node["gpus"] for node in self.cluster.json("node", "list")["items"]]
+        self.assertEqual([len(gpus) for gpus in both], [2, 2])
+        sick = both[1][0]["uuid"]
+        self.finds({sick.removeprefix("GPU-"): "it is slow"})
+        self.across("node 1 has a gpu at fault", 0, 1)
+        number = self.submit("true")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        shown = self.show(number)
+        self.assertEqual((shown["failures"], shown["preemptions"]), (0, 1), shown)
+        self.assertEqual(shown["attempts"][0]["outcome"], "LOST")
+        self.assertEqual({uuid: one["state"] for uuid, one in self.gpus().items()
+                          if one["state"] != "READY"}, {sick: "QUARANTINED"})
+        self.across("node 1 did not come", 0, 3)
+        number = self.submit("true")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
+        reason = self.show(number)["attempts"][0]["reason"]
+        self.assertIn("preflight: node 1 did not come of 2; from 0 on these are the nodes 1, 2",
+                      reason)
+        self.assertEqual(sum(one["state"] == "READY" for one in self.gpus().values()), 3)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ venv=build/venv
 # What users install is the newest, as they get it. Tools are pinned: a new linter's rules are no
 # reason for the tests to fail.
 wanted="cloudpickle numpy scikit-learn tensorboard safetensors"
-wanted="$wanted pandas==3.1.1 pyarrow==26.0.1"
+wanted="$wanted pandas==3.1.1 pyarrow==26.0.1 setuptools>=70.1"
 wanted="$wanted pytest==9.2.0 pyte==0.8.2 ipykernel==7.4.0 nbclient==0.11.0 moto[server]==5.2.5"
 torch="torch==2.13.0"
 xgboost="xgboost-cpu==3.2.0"

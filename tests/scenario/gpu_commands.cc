@@ -32,4 +32,9 @@ input::UndrainNode ClearFrom(NodeId node, std::istream& words) {
   return {node, gpu, Rest(words)};
 }
 
+input::QuarantineGpu FaultFrom(NodeId node, std::istream& words) {
+  const std::string gpu = Next<std::string>(words);
+  return {node, gpu, Rest(words)};
+}
+
 }  // namespace rt::scenario

@@ -302,9 +302,10 @@ void Story::Submit(const std::string& verb, std::istream& words) {
 }
 
 bool Story::OnGpus(const std::string& verb, std::istream& words) {
-  if (verb != "gpus" && verb != "clear") return false;
+  if (verb != "gpus" && verb != "clear" && verb != "faulty") return false;
   NodeSide& node = nodes_[Next<std::string>(words)];
   if (verb == "clear") return Give(ClearFrom(node.id, words)), true;
+  if (verb == "faulty") return Give(FaultFrom(node.id, words)), true;
   NameGpus(node.inventory, words);
   return Sync(node), true;
 }

@@ -121,6 +121,7 @@ void Auditor::On(const event::NodeReady& e) {
   node.lost = false;
   node.away_until = 0;
   node.inventory = e.inventory;
+  NoteQuarantines(node);
 }
 void Auditor::On(const event::NodeLost& e) {
   NodeBook& node = NodeOf(e.node);
@@ -447,6 +448,7 @@ void Auditor::ExpectAllOver() const {
     Must(node.live.empty() && node.used.IsZero() && node.gpus.empty(),
          "all capacity is free again");
   }
+  ExpectQuarantines();
   for (const auto& [id, experiment] : experiments_) {
     for (const TrialBook& trial : experiment.trials) Must(trial.runs.over, "one end per trial");
   }

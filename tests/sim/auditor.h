@@ -98,6 +98,7 @@ class Auditor {
     std::set<AttemptId> claims;  // Attempts that are to grow here.
     uint64_t machine = 0;
     Millis busy_at = 0;  // When an attempt ended here last, or it joined.
+    std::map<std::string, Millis> faulty;  // Gpus that are to be quarantined, and since when.
   };
   struct MachineBook {
     std::string pool;
@@ -233,6 +234,9 @@ class Auditor {
   void On(const event::NodeDraining& e);
   void On(const event::NodeResumed& e);
   void On(const event::GpuCleared& e);
+  void On(const event::GpuFaultFound& e);
+  void NoteQuarantines(NodeBook& node);
+  void ExpectQuarantines() const;
   void On(const event::NodeGone& e);
   void On(const event::MachinesRequested& e);
   void On(const event::MachinesCreated& e);

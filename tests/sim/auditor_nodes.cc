@@ -10,6 +10,8 @@ namespace {
 constexpr Millis kDeadlineSlack = 3'000;
 // The longest that a simulated daemon announces to be away.
 constexpr Millis kAwayMost = 10'000;
+// A worker that is there hears of a fault so soon, also where messages are lost in between.
+constexpr Millis kHeedMost = 10'000;
 
 }  // namespace
 
@@ -46,6 +48,35 @@ void Auditor::On(const event::GpuCleared& e) {
   Must(Asked("clear", std::to_string(e.node.value) + " " + std::to_string(gpu->index)),
        "a person or a probe clears a gpu");
   Must(e.probe.empty() || !gpu->by_hand, "no probe clears a gpu that only a person may");
+}
+
+void Auditor::On(const event::GpuFaultFound& e) {
+  NodeBook& node = NodeOf(e.node);
+  const auto& gpus = node.inventory.gpus;
+  const auto gpu = std::find_if(gpus.begin(), gpus.end(),
+                                [&](const GpuInfo& one) { return one.uuid == e.uuid; });
+  Must(gpu != gpus.end() && !node.gone, "only a gpu that its node lists is found at fault");
+  Must(gpu->quarantine == 0 && !node.faulty.contains(e.uuid),
+       "what is quarantined, or is to be, is not quarantined again");
+  Must(!e.what.empty() &&
+           Asked("probe", std::to_string(e.node.value) + " " + std::to_string(gpu->index)),
+       "a probe has found the fault");
+  node.faulty[e.uuid] = at_;
+}
+
+void Auditor::NoteQuarantines(NodeBook& node) {
+  std::map<std::string, Millis> still;
+  for (const GpuInfo& gpu : node.inventory.gpus)
+    if (gpu.quarantine == 0 && node.faulty.contains(gpu.uuid))
+      still[gpu.uuid] = node.faulty.at(gpu.uuid);
+  node.faulty = std::move(still);
+}
+
+void Auditor::ExpectQuarantines() const {
+  for (const auto& [id, node] : nodes_)
+    for (const auto& [uuid, since] : node.faulty)
+      Must(at_ - since < kHeedMost || !node.ready || node.gone || node.away_until != 0,
+           "what a probe found at fault is quarantined soon");
 }
 
 void Auditor::On(const event::NodeAway& e) {

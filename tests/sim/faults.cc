@@ -41,6 +41,7 @@ const char* FaultName(Fault fault) {
     case Fault::kReplicaGone: return "replica of a checkpoint rotted on its node";
     case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
+    case Fault::kProbedAtFault: return "probe found a sick gpu";
     case Fault::kPreflightFailed: return "preflight found a sick gpu";
     case Fault::kStopRequested: return "person asked to stop";
     case Fault::kPauseRequested: return "person paused";

@@ -48,6 +48,7 @@ enum class Fault : size_t {
   kReplicaGone,       // A node lost the bytes that it held until the store had them.
   kHeadAway,          // A worker heard of no head for so long that it ended what ran.
   kGpuSick,           // A gpu fell off its bus; what ran on it went on.
+  kProbedAtFault,     // A person's probe found a gpu at fault.
   kPreflightFailed,   // The test of a trial's gpus found one sick before the trial started.
   kStopRequested,     // A person stopped a trial, a job or an experiment.
   kPauseRequested,    // A person paused a trial or an experiment.

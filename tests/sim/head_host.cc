@@ -201,9 +201,11 @@ void HeadHost::AnswerSyncs(InFlight& batch) {
       continue;
     }
     const auto known = core_.world.state.nodes.find(node);
-    if (known != core_.world.state.nodes.end())
+    if (known != core_.world.state.nodes.end()) {
       for (const ClearedGpu& cleared : known->second.cleared_gpus)
         if (!cleared.heard) reply.cleared_gpus.push_back(cleared);
+      reply.faulty_gpus = known->second.faulty_gpus;
+    }
     reply.desired = DesiredFor(core_.world, node);
     reply.bodies = BodiesFor(core_.world, reply.desired, parked.listed);
     batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });

@@ -29,6 +29,7 @@ struct SyncReply {
   std::vector<DesiredAttempt> desired;
   std::vector<LaunchSpec> bodies;
   std::vector<ClearedGpu> cleared_gpus = {};
+  std::vector<FaultyGpu> faulty_gpus = {};
 };
 
 class HeadHost {

@@ -337,6 +337,13 @@ void Simulation::AskToDrain() {
     if (sim_.rng.Chance(0.1))
       AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
   }
+  for (const auto& host : hosts_) {
+    const std::optional<uint32_t> gpu = host->ProbedAtFault();
+    if (!gpu || host->node().value == 0) continue;
+    sim_.faults.Add(Fault::kProbedAtFault);
+    AskOnce("probe " + std::to_string(host->node().value) + " " + std::to_string(*gpu),
+            input::QuarantineGpu{host->node(), std::to_string(*gpu), "it is slow"});
+  }
   // A quarantine is taken back as well, by a person or by a probe in turn.
   for (const auto& host : hosts_) {
     const std::optional<uint32_t> gpu = host->QuarantinedGpu();

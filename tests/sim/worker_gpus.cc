@@ -72,4 +72,23 @@ void WorkerHost::ClearGpus(const std::vector<ClearedGpu>& all) {
   }
 }
 
+// Of several the last one is sick: a node has one at a time.
+void WorkerHost::QuarantineGpus(const std::vector<FaultyGpu>& all) {
+  for (const FaultyGpu& faulty : all)
+    for (uint32_t i = 0; i < size_.gpu / kUnit; ++i) {
+      if (faulty.uuid != name_ + "-gpu" + std::to_string(i)) continue;
+      if (sick_gpu_ == i && quarantine_ != 0) continue;
+      sick_gpu_ = i;
+      quarantine_ = static_cast<uint64_t>(sim_.now);
+    }
+}
+
+// Without a draw of the run's generator: other runs keep their course.
+std::optional<uint32_t> WorkerHost::ProbedAtFault() const {
+  const bool may_be = present_ && size_.gpu >= kUnit && !sim_.calm && !sick_gpu_;
+  const uint64_t drawn = Mix64(static_cast<uint64_t>(sim_.now) + node_.value);
+  if (!may_be || drawn % 64 != 0) return std::nullopt;
+  return static_cast<uint32_t>(drawn / 64 % static_cast<uint64_t>(size_.gpu / kUnit));
+}
+
 }  // namespace rt::sim

@@ -395,6 +395,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
     return;
   }
   ClearGpus(reply.cleared_gpus);
+  QuarantineGpus(reply.faulty_gpus);
   std::set<Fence> brought;
   for (const LaunchSpec& body : reply.bodies) {
     bodies_.try_emplace(body.fence, body);

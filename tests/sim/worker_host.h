@@ -34,6 +34,8 @@ class WorkerHost {
   void SickenGpu();
   // A gpu that is quarantined, and which; nothing when there is none.
   std::optional<uint32_t> QuarantinedGpu() const;
+  // One that somebody's probe finds at fault now.
+  std::optional<uint32_t> ProbedAtFault() const;
   void MayRot(const std::string& manifest);  // It is about to be needed.
   const Resources& size() const { return size_; }
   bool present() const { return present_; }
@@ -130,6 +132,7 @@ class WorkerHost {
   // Whether the test of its gpus finds one sick, which ends the run before its program starts.
   bool FailsPreflight(const Fence& fence, Run& run);
   void ClearGpus(const std::vector<ClearedGpu>& all);
+  void QuarantineGpus(const std::vector<FaultyGpu>& all);
   void TakeReply(uint64_t sync_seq, const SyncReply& reply);
   void ReportLater();
   void SendReport();

@@ -58,6 +58,59 @@ TEST_CASE("plan: the kinds of machines of a cluster in a cloud are shown, and it
   CHECK(Has(text, "file mount    ./d -> /data"));
 }
 
+TEST_CASE("plan: machines with prices have a cost, and one without makes it unknown") {
+  const std::string file =
+      "cluster_name: c\nprovider: {type: aws, region: eu-west-1}\nmax_workers: 3\n"
+      "head_node_type: small\navailable_node_types:\n"
+      "  small: {node_config: {InstanceType: m5.large}, price_per_hour: 0.1}\n"
+      "  old: {node_config: {InstanceType: p4d.24xlarge}, price_per_hour: 20, min_workers: 1,\n"
+      "        max_workers: 9}\n"
+      "  new: {node_config: {InstanceType: p5.48xlarge}, max_workers: 1";
+  const auto priced = LoadCluster(*ParseYaml(file + ", price_per_hour: '55.5'}\n", "c.yaml"));
+  INFO(priced.status().ToString());
+  REQUIRE(priced.ok());
+  const Json plan = PlanCluster(*priced, 8);
+  // The head and one old; one more old and the new one beside them.
+  CHECK(plan.Find("cost_per_hour")->Dump() == R"({"least":20.1,"most":95.6})");
+  const std::string text = RenderPlan(plan);
+  CHECK(Has(text, "cost          20.1 to 95.6 an hour, by the prices of the file"));
+  CHECK(Has(text, "on demand, 55.5 an hour"));
+  CHECK(priced->pools.back().labels == "price_per_hour=55.5");
+  const auto unpriced = LoadCluster(*ParseYaml(file + "}\n", "c.yaml"));
+  REQUIRE(unpriced.ok());
+  CHECK(PlanCluster(*unpriced, 8).Find("cost_per_hour")->is_null());
+  const auto wrong = LoadCluster(*ParseYaml(file + ", price_per_hour: cheap}\n", "c.yaml"));
+  CHECK(Has(wrong.status().ToString(), "a price is a number of dollars per hour"));
+}
+
+TEST_CASE("plan: each gpu type that a trial accepts has its cost, in the order of preference") {
+  const ExperimentSpec spec = SpecOf(
+      R"({"experiment":"e","command":["x"],"num_samples":1,
+          "resources":{"gpu":2,"ranks":2,"gpu_type":["H200","H100","A100","X1"]}})");
+  const auto nodes = Json::Parse(R"([
+      {"name":"a","state":"READY","labels":{"price_per_hour":"80"},
+       "resources_total":{"cpu":64,"gpu":8,"custom":{"accelerator_type:H200":1}}},
+      {"name":"b","state":"READY","labels":{"price_per_hour":"50"},
+       "resources_total":{"cpu":64,"gpu":8,"custom":{"accelerator_type:H100":1}}},
+      {"name":"c","state":"READY","labels":{"price_per_hour":"20"},
+       "resources_total":{"cpu":64,"gpu":4,"custom":{"accelerator_type:H100":1}}},
+      {"name":"d","state":"LOST","labels":{"price_per_hour":"1"},
+       "resources_total":{"cpu":64,"gpu":4,"custom":{"accelerator_type:H100":1}}},
+      {"name":"e","state":"READY","labels":{"price_per_hour":"cheap"},
+       "resources_total":{"cpu":64,"gpu":4,"custom":{"accelerator_type:A100":1}}}])");
+  REQUIRE(nodes.ok());
+  const Json plan = PlanExperiment(spec, *nodes);
+  CHECK(plan.Find("gpu_type_costs")->array()[1].Dump() ==
+        R"({"gpu_type":"H100","cost_per_hour":20.0,"nodes":2})");
+  CHECK(Has(RenderPlan(plan),
+            "each costs    H200 at 40 an hour, else H100 at 20 an hour, else A100 (its price is "
+            "not known), else X1 (no node has it now)\n"));
+  CHECK(!Has(RenderPlan(PlanExperiment(SpecOf(R"({"experiment":"e","command":["x"],
+      "resources":{"gpu":1}})"),
+                                       *nodes)),
+             "each costs"));
+}
+
 TEST_CASE("plan: trials of several ranks are counted as the head places them") {
   auto nodes = Json::Parse(R"([
       {"name":"a","state":"READY","resources_total":{"cpu":10}},

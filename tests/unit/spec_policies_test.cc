@@ -2,6 +2,7 @@
 
 #include "common/base/status.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/job_spec.h"
 #include "common/spec/journalled_spec.h"
 
 using namespace rt;
@@ -114,6 +115,18 @@ TEST_CASE("policies: a preflight is for whole gpus, and is kept with the experim
         "preflight: tests whole gpus, and 0.5 of one is shared with other trials");
   CHECK(refusal(R"("resources":{"gpu":1},"preflight":{"min_bus_gbps":1})") ==
         "preflight/min_bus_gbps: is measured between gpus, and there is one");
+  // A job has one as well.
+  const auto parse_job = [](const std::string& more) {
+    return ParseJobSpec(*Json::Parse(R"({"argv":["x"],)" + more + "}"));
+  };
+  const auto job = parse_job(R"("resources":{"gpu":2},"preflight":{"min_bus_gbps":7})");
+  REQUIRE(job.ok());
+  const auto kept = ReadJournalledJob({.normal = NormalText(*job), .format = 2});
+  CHECK(kept.warnings.empty());
+  CHECK(kept.spec.preflight.wanted);
+  CHECK(kept.spec.preflight.min_bus_gbps == 7);
+  CHECK(MessageOf(parse_job(R"("preflight":true)").status()) ==
+        "preflight: tests gpus, and the resources ask for none");
   CHECK(refusal(gang + R"("preflight":"yes")").find("true, false or a map") != std::string::npos);
   CHECK(refusal(gang + R"("preflight":{"min":1})").find("unknown key") != std::string::npos);
   CHECK(refusal(gang + R"("preflight":{"min_bus_gbps":0})").find("above 0") != std::string::npos);

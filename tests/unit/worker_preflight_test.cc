@@ -106,6 +106,54 @@ TEST_CASE("preflight: what could not be tested is an error that says why, and bl
   CHECK(Judged(R"({"devices":[3,null],"all_reduce":[]})").is_well());
 }
 
+TEST_CASE("preflight: what the nodes of a gang find together blames no gpu of this one") {
+  const auto across = [](const std::string& text, double least = 0) {
+    return Judged(
+        R"({"devices":[{},{}],"all_reduce":{"bus_gbps":300},"across_nodes":)" + text + "}", least);
+  };
+  CHECK(across(R"({"bus_gbps":40,"nodes":[0,0]})", 30).is_well());
+  const PreflightResult fault =
+      across(R"({"fault":"node 1 of the gang has a gpu at fault","nodes":[0,1]})");
+  CHECK((fault.faults.empty() && fault.error.empty()));
+  CHECK(fault.elsewhere == "node 1 of the gang has a gpu at fault");
+  const PreflightResult absent =
+      across(R"({"fault":"node 1 of the gang did not come","nodes":[0,3]})");
+  CHECK((absent.faults.empty() && absent.elsewhere.empty()));
+  CHECK(absent.error == "node 1 of the gang did not come");
+  CHECK(Says(across(R"({"note":"node 1 of the gang has no NCCL","nodes":[0,4]})", 30).error,
+             "between the nodes: node 1 of the gang has no NCCL"));
+  CHECK(across(R"({"note":"node 1 of the gang has no NCCL","nodes":[0,4]})").is_well());
+  CHECK(across(R"([3])").is_well());
+  // A gpu of one's own comes first, also where it is the only one.
+  CHECK(JudgePreflight({"GPU-a"},
+                       Wrote(R"({"devices":[{"fault":"slow"}],"across_nodes":{"fault":"x"}})"), 0)
+            .faults.size() == 1);
+}
+
+TEST_CASE("preflight: the probe of a gang over nodes is told where the nodes meet") {
+  const FakeProbe probe(
+      "echo \"$* $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT\" > "
+      "\"$(dirname \"$2\")/asked\"\n"
+      "printf '{\"devices\":[{},{}],\"across_nodes\":{\"fault\":\"node 1 did not come\"}}' "
+      "> \"$2\"");
+  Preflights preflights(probe.folder);
+  LaunchBody body = BodyOf(0);
+  body.env = {{"GROUP_RANK", "0"}, {"GROUP_WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.7"}};
+  body.port = 4711;
+  body.rank_nodes = {NodeId{8}, NodeId{8}, NodeId{9}};
+  CHECK(Asked(preflights, body, probe).error ==
+        "node 1 did not come; from 0 on these are the nodes 8, 9");
+  const std::string asked = *ReadFile(probe.folder / "asked");
+  CHECK(Says(asked, "--across-nodes --meet-max 30 0/2 10.0.0.7:4711"));
+  // A gang on one node meets nobody.
+  LaunchBody alone = BodyOf(0);
+  ++alone.fence.attempt.number;
+  alone.env = {{"GROUP_WORLD_SIZE", "1"}};
+  alone.port = 4711;
+  Asked(preflights, alone, probe);
+  CHECK(!Says(*ReadFile(probe.folder / "asked"), "--across-nodes"));
+}
+
 TEST_CASE("preflight: the ranks of a node share one test, and another generation has its own") {
   const FakeProbe probe("echo run >> " + std::string("$(dirname \"$2\")/runs") + "\n" + "printf '" +
                         kWell + "' > \"$2\"");

@@ -36,6 +36,8 @@ class GpuHolds {
   // A probe has found this wrong with a gpu: it is quarantined, and what holds it has this fault.
   // False: the gpu is not one that the driver's library lists, and can take work again.
   virtual bool Condemn(const std::string& uuid, const std::string& what) = 0;
+  // This attempt ends because of a fault of another node of its gang: FaultOf says so from here on.
+  virtual void BlameMachine(const Fence& fence, const std::string& what) = 0;
   virtual void Forget(const Fence& fence) = 0;
 };
 

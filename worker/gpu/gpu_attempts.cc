@@ -71,6 +71,11 @@ std::vector<Fence> GpuAttempts::NoteFault(const std::vector<std::string>& uuids,
   return struck;
 }
 
+void GpuAttempts::NoteFaultOf(const Fence& fence, const std::string& why) {
+  const auto held = held_.find(fence);
+  if (held != held_.end() && held->second.fault.empty()) held->second.fault = why;
+}
+
 GpuUse GpuAttempts::UseOf(const Fence& fence, Millis now) const {
   const auto found = held_.find(fence);
   if (found == held_.end()) return {};

@@ -27,6 +27,9 @@ class GpuAttempts {
   // The attempts that run on one of these, which are from here on known to have had this fault.
   std::vector<Fence> NoteFault(const std::vector<std::string>& uuids, const std::string& why);
 
+  // The same of one attempt.
+  void NoteFaultOf(const Fence& fence, const std::string& why);
+
   GpuUse UseOf(const Fence& fence, Millis now) const;
   std::string FaultOf(const Fence& fence) const;
   bool IsGivenBack(const Fence& fence) const;

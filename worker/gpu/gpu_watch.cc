@@ -20,6 +20,9 @@ std::vector<GpuSample> GpuWatch::samples() const { return impl_->samples(); }
 void GpuWatch::Clear(const std::string& uuid, uint64_t quarantine) {
   impl_->Clear(uuid, quarantine);
 }
+void GpuWatch::NoteFaulty(const std::string& uuid, const std::string& what) {
+  impl_->NoteFaulty(uuid, what);
+}
 void GpuWatch::Begin(const GpuHolder& holder) { impl_->Begin(holder); }
 void GpuWatch::End(const Fence& fence) { impl_->End(fence); }
 bool GpuWatch::IsGivenBack(const Fence& fence) const { return impl_->IsGivenBack(fence); }
@@ -27,6 +30,9 @@ GpuUse GpuWatch::UseOf(const Fence& fence) const { return impl_->UseOf(fence); }
 std::string GpuWatch::FaultOf(const Fence& fence) const { return impl_->FaultOf(fence); }
 bool GpuWatch::Condemn(const std::string& uuid, const std::string& what) {
   return impl_->Condemn(uuid, what);
+}
+void GpuWatch::BlameMachine(const Fence& fence, const std::string& what) {
+  impl_->BlameMachine(fence, what);
 }
 void GpuWatch::Forget(const Fence& fence) { impl_->Forget(fence); }
 

@@ -53,12 +53,16 @@ class GpuWatch : public GpuHolds {
   // The head says that the quarantine up to this number is over.
   void Clear(const std::string& uuid, uint64_t quarantine);
 
+  // The head says that a probe found this fault: the gpu's quarantine begins, unless it has one.
+  void NoteFaulty(const std::string& uuid, const std::string& what);
+
   void Begin(const GpuHolder& holder) override;
   void End(const Fence& fence) override;
   bool IsGivenBack(const Fence& fence) const override;
   GpuUse UseOf(const Fence& fence) const override;
   std::string FaultOf(const Fence& fence) const override;
   bool Condemn(const std::string& uuid, const std::string& what) override;
+  void BlameMachine(const Fence& fence, const std::string& what) override;
   void Forget(const Fence& fence) override;
 
  private:

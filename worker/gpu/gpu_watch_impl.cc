@@ -169,6 +169,23 @@ void GpuWatch::Impl::Clear(const std::string& uuid, uint64_t quarantine) {
   wake_.notify_all();
 }
 
+// As Clear: the monitor's thread tells the inventory.
+void GpuWatch::Impl::NoteFaulty(const std::string& uuid, const std::string& what) {
+  {
+    std::lock_guard lock(mutex_);
+    const bool is_listed = std::any_of(all_.begin(), all_.end(),
+                                       [&](const Gpu& gpu) { return gpu.facts.uuid == uuid; });
+    if (!is_listed || !quarantine_.Add(uuid, {.why = what}, WallClock())) return;
+    RT_LOG(kWarning) << "gpu " << uuid << ": " << what;
+  }
+  KeepQuarantine();
+  {
+    std::lock_guard lock(mutex_);
+    has_news_ = true;
+  }
+  wake_.notify_all();
+}
+
 void GpuWatch::Impl::Begin(const GpuHolder& holder) {
   std::lock_guard lock(mutex_);
   // Samples before now took its memory for that of an idle gpu.
@@ -199,6 +216,11 @@ GpuUse GpuWatch::Impl::UseOf(const Fence& fence) const {
 std::string GpuWatch::Impl::FaultOf(const Fence& fence) const {
   std::lock_guard lock(mutex_);
   return attempts_.FaultOf(fence);
+}
+
+void GpuWatch::Impl::BlameMachine(const Fence& fence, const std::string& what) {
+  std::lock_guard lock(mutex_);
+  attempts_.NoteFaultOf(fence, what);
 }
 
 void GpuWatch::Impl::Forget(const Fence& fence) {

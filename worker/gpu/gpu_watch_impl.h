@@ -34,12 +34,14 @@ class GpuWatch::Impl {
   int64_t units() const;
   std::vector<GpuSample> samples() const;
   void Clear(const std::string& uuid, uint64_t quarantine);
+  void NoteFaulty(const std::string& uuid, const std::string& what);
   void Begin(const GpuHolder& holder);
   void End(const Fence& fence);
   bool IsGivenBack(const Fence& fence) const;
   GpuUse UseOf(const Fence& fence) const;
   std::string FaultOf(const Fence& fence) const;
   bool Condemn(const std::string& uuid, const std::string& what);
+  void BlameMachine(const Fence& fence, const std::string& what);
   void Forget(const Fence& fence);
 
  private:

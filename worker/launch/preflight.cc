@@ -23,7 +23,9 @@ PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& 
   return result;
 }
 
-PreflightResult CannotRun(const std::string& why) { return {.faults = {}, .error = why}; }
+PreflightResult CannotRun(const std::string& why) {
+  return {.faults = {}, .error = why, .elsewhere = ""};
+}
 
 std::string TextAt(const Json& json, const char* key) {
   const Json* value = json.is_object() ? json.Find(key) : nullptr;
@@ -45,15 +47,60 @@ std::string WithoutReport(const ProgramResult& end) {
   return "rt-probe wrote no report: " + ToString(end.exit) + (output.empty() ? "" : ": " + output);
 }
 
+// Where the probes of a gang meet: as its programs will.
+constexpr std::string_view kOfMeeting[] = {"GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
+                                           "MASTER_PORT", "CUDA_VISIBLE_DEVICES"};
+
+bool IsOverNodes(const LaunchBody& body) {
+  const auto nodes = body.env.find("GROUP_WORLD_SIZE");
+  return nodes != body.env.end() && nodes->second != "1" && body.port != 0;
+}
+
 std::vector<std::string> EnvOfProbe(const LaunchBody& body) {
+  const auto is_of_meeting = [](std::string_view name) {
+    return std::find(std::begin(kOfMeeting), std::end(kOfMeeting), name) != std::end(kOfMeeting);
+  };
   std::vector<std::string> env;
-  for (char** each = environ; *each != nullptr; ++each)
-    if (!std::string_view(*each).starts_with("CUDA_VISIBLE_DEVICES=")) env.emplace_back(*each);
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view entry = *each;
+    if (!is_of_meeting(entry.substr(0, entry.find('=')))) env.emplace_back(entry);
+  }
   // As the program is going to use NCCL.
   for (const auto& [name, value] : body.env)
-    if (name.starts_with("NCCL_")) env.push_back(name + "=" + value);
+    if (name.starts_with("NCCL_") || (is_of_meeting(name) && IsOverNodes(body)))
+      env.push_back(name + "=" + value);
   env.push_back("CUDA_VISIBLE_DEVICES=" + Join(body.gpu_uuids, ","));
+  if (IsOverNodes(body)) env.push_back("MASTER_PORT=" + std::to_string(body.port));
   return env;
+}
+
+// The node of each process that came to the meeting, by number; "": only rank 0's node knows them.
+std::string NodesText(const LaunchBody& body) {
+  std::vector<NodeId> nodes;
+  for (const NodeId node : body.rank_nodes)
+    if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
+  std::vector<std::string> numbers;
+  for (const NodeId node : nodes) numbers.push_back(std::to_string(node.value));
+  return numbers.empty() ? "" : "; from 0 on these are the nodes " + Join(numbers, ", ");
+}
+
+// What the all-reduce across nodes says, where it was wanted and the node itself is well.
+PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
+  constexpr int64_t kFault = 1;  // NodeState in worker/gpu/probe/meeting.h.
+  const Json* across = report.Find("across_nodes");
+  if (across == nullptr || !across->is_object()) return {};
+  const std::string fault = TextAt(*across, "fault"), note = TextAt(*across, "note");
+  const Json* nodes = across->Find("nodes");
+  bool has_fault = false;
+  if (nodes != nullptr && nodes->is_array())
+    for (const Json& state : nodes->array())
+      has_fault = has_fault || (state.is_int() && state.AsInt() == kFault);
+  if (has_fault) return {.faults = {}, .error = "", .elsewhere = fault};
+  if (!fault.empty()) return CannotRun(fault);
+  if (min_bus_gbps > 0 && across->GetDouble("bus_gbps", 0) <= 0)
+    return CannotRun("rt-probe did not measure the bandwidth between the nodes" +
+                     (note.empty() ? "" : ": " + note));
+  return {};
 }
 
 }  // namespace
@@ -74,7 +121,8 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
   AddDeviceFaults(uuids, devices->array(), result);
   const Json* all = report->Find("all_reduce");
   const bool has_all = all != nullptr && all->is_object();
-  if (!result.faults.empty() || uuids.size() < 2) return result;
+  if (!result.faults.empty()) return result;
+  if (uuids.size() < 2) return JudgeAcross(*report, min_bus_gbps);
   if (has_all && !TextAt(*all, "fault").empty())
     return Blame(uuids, TextAt(*all, "fault") + ", between " + Join(uuids, ", "));
   const double measured = has_all ? all->GetDouble("bus_gbps", 0) : 0;
@@ -87,7 +135,7 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
     return Blame(uuids, "all-reduce at " + FormatDouble(measured) + " GB/s of bus bandwidth, " +
                             FormatDouble(min_bus_gbps) + " are asked for, between " +
                             Join(uuids, ", "));
-  return result;
+  return JudgeAcross(*report, min_bus_gbps);
 }
 
 bool Preflights::IsFor(const LaunchBody& body) {
@@ -136,12 +184,20 @@ PreflightResult Preflights::Run(const LaunchBody& body, const std::string& repor
     argv.push_back(FormatDouble(body.preflight_min_bus_gbps));
   }
   if (body.gpu_uuids.size() == 1) argv.push_back("--no-all-reduce");
+  Millis most = most_;
+  if (IsOverNodes(body)) {
+    argv.insert(argv.end(), {"--across-nodes", "--meet-max",
+                             FormatDouble(static_cast<double>(meet_max_) / 1'000)});
+    most += meet_max_ + most_;
+  }
   ProbeRun run;
-  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most_);
+  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most);
   if (const absl::StatusOr<std::string> text = ReadFile(report); text.ok()) run.report = *text;
   std::error_code ignored;
   std::filesystem::remove(report, ignored);
-  return JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);
+  PreflightResult result = JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);
+  if (IsOverNodes(body) && !result.error.empty()) result.error += NodesText(body);
+  return result;
 }
 
 }  // namespace rt::worker

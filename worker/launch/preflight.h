@@ -1,7 +1,9 @@
 // The preflight of an attempt: rt-probe tests the gpus that the attempt holds on this node before
 // any of its programs starts there (docs/gpus.md). The ranks of one node hold them together, so the
-// first rank that asks runs the probe, and the others get the same answer. Thread-safe; Ask blocks
-// for at most `most` and belongs on a pool.
+// first rank that asks runs the probe, and the others get the same answer. The nodes of a gang over
+// nodes run one probe each. The probes meet at the gang's own address and port for an all-reduce
+// over all of its gpus (worker/gpu/probe/meeting.h). Thread-safe; Ask blocks for at most `most`, of
+// a gang over nodes for 2 * most + kPreflightMeetMax, and belongs on a pool.
 #pragma once
 
 #include <functional>
@@ -26,7 +28,8 @@ struct PreflightFault {
 struct PreflightResult {
   std::vector<PreflightFault> faults;  // Of gpus that should take no work.
   std::string error;                   // Why the test could not be made; no gpu is to blame.
-  bool is_well() const { return faults.empty() && error.empty(); }
+  std::string elsewhere;               // Another node of the gang has found a gpu of its at fault.
+  bool is_well() const { return faults.empty() && error.empty() && elsewhere.empty(); }
 };
 
 // How rt-probe ended, and the report that it wrote. DeadlineExceeded: it did not end.
@@ -35,14 +38,16 @@ struct ProbeRun {
   std::string report;
 };
 // What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
-// all-reduce, and a probe that hangs or crashes, is a fault of all of them. Pure.
+// all-reduce between them, and a probe that hangs or crashes, is a fault of all of them. A fault of
+// the all-reduce across nodes is an error: it may lie with any node, or between them. Pure.
 PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const ProbeRun& run,
                                double min_bus_gbps);
 
 class Preflights {
  public:
-  explicit Preflights(std::string bin_dir, Millis most = limits::kPreflightMax)
-      : bin_dir_(std::move(bin_dir)), most_(most) {}
+  explicit Preflights(std::string bin_dir, Millis most = limits::kPreflightMax,
+                      Millis meet_max = limits::kPreflightMeetMax)
+      : bin_dir_(std::move(bin_dir)), most_(most), meet_max_(meet_max) {}
 
   // Whether this rank's gpus are to be tested: it holds some, and whole ones.
   static bool IsFor(const LaunchBody& body);
@@ -61,7 +66,7 @@ class Preflights {
   PreflightResult Run(const LaunchBody& body, const std::string& report) const;
 
   const std::string bin_dir_;
-  const Millis most_;
+  const Millis most_, meet_max_;
   std::mutex mutex_;
   std::map<AttemptId, Test> tests_;
 };

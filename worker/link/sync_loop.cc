@@ -319,6 +319,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   if (reply.hold_ms() > 0) hold_ = std::min<Millis>(reply.hold_ms(), 60'000);
   if (clear_gpu_)
     for (const v1::ClearedGpu& one : reply.cleared_gpus()) clear_gpu_(one.uuid(), one.quarantine());
+  if (fault_gpu_)
+    for (const v1::FaultyGpu& one : reply.faulty_gpus()) fault_gpu_(one.uuid(), one.what());
   input::Desired desired{.epoch = reply.epoch()};
   std::vector<LaunchBody> bodies;
   for (const v1::Desired& one : reply.desired()) {

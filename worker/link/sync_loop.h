@@ -58,6 +58,9 @@ class SyncLoop {
   // Before Start. Told at each reply: quarantines of gpus that are over, by uuid and number.
   using ClearGpu = std::function<void(const std::string& uuid, uint64_t quarantine)>;
   void OnClearedGpu(ClearGpu clear) { clear_gpu_ = std::move(clear); }
+  // Before Start. Told at each reply: gpus that a probe found at fault, by uuid, and what it found.
+  using FaultGpu = std::function<void(const std::string& uuid, const std::string& what)>;
+  void OnFaultyGpu(FaultGpu fault) { fault_gpu_ = std::move(fault); }
   // Why the node can take no work now; empty: it can.
   // Of each source the newest; empty: none any more.
   void SetFault(FaultSource source, std::string why);
@@ -90,6 +93,7 @@ class SyncLoop {
   std::function<std::vector<GpuSample>()> ask_samples_;
   std::function<std::vector<ProfileReport>()> ask_profiles_;
   ClearGpu clear_gpu_;
+  FaultGpu fault_gpu_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;

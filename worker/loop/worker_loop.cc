@@ -350,10 +350,12 @@ void WorkerLoop::LaunchNow(const LaunchBody& body, bool may_be_warm) {
   Post(input::Exited{body.fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
 }
 
-// The fault of a gpu makes this the machine's failure (Observed::gpu_fault). What could not be
+// The fault of a gpu, also of one on another node of the gang, makes this the machine's failure
+// (Observed::gpu_fault). What could not be
 // tested, or is not quarantined, is the failure of a launch: the same place would be chosen again.
 void WorkerLoop::EndPreflight(const Fence& fence, const PreflightResult& found) {
-  std::string why = found.error;
+  std::string why = found.error.empty() ? found.elsewhere : found.error;
+  if (!found.elsewhere.empty()) parts_.gpus.BlameMachine(fence, "preflight: " + found.elsewhere);
   for (const PreflightFault& fault : found.faults) {
     const bool is_known = parts_.gpus.Condemn(fault.uuid, "preflight: " + fault.what);
     if (!why.empty()) why += "; ";

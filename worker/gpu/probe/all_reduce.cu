@@ -82,6 +82,26 @@ std::string RunRank(const Nccl& nccl, const NcclId& id, int device, int rank, in
   return why;
 }
 
+// One thread for each gpu of this process, whose ranks are those from `first` on.
+void RunRanks(const Nccl& nccl, const NcclId& id, int devices, int first, int ranks,
+              AllReduceReport& report) {
+  std::vector<AllReduceReport> parts(static_cast<size_t>(devices));
+  std::vector<std::string> faults(parts.size());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < devices; ++i)
+    threads.emplace_back([&, i] {
+      const auto at = static_cast<size_t>(i);
+      faults[at] = RunRank(nccl, id, i, first + i, ranks, parts[at]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  report.sizes = parts[0].sizes;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    report.errors += parts[i].errors;
+    if (report.fault.empty() && !faults[i].empty())
+      report.fault = "gpu " + std::to_string(i) + ": " + faults[i];
+  }
+}
+
 bool SendWhole(int fd, const char* bytes, size_t size) {
   while (size > 0) {
     const ssize_t sent = ::send(fd, bytes, size, MSG_NOSIGNAL);
@@ -166,23 +186,27 @@ void ReduceHere(int devices, AllReduceReport& report) {
     report.fault = std::string("NCCL: ") + nccl.error(code);
     return;
   }
-  std::vector<AllReduceReport> parts(static_cast<size_t>(devices));
-  std::vector<std::string> faults(parts.size());
-  std::vector<std::thread> threads;
-  for (int i = 0; i < devices; ++i)
-    threads.emplace_back([&, i] {
-      const auto at = static_cast<size_t>(i);
-      faults[at] = RunRank(nccl, id, i, i, devices, parts[at]);
-    });
-  for (std::thread& thread : threads) thread.join();
-  report.sizes = parts[0].sizes;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    report.errors += parts[i].errors;
-    if (report.fault.empty() && !faults[i].empty())
-      report.fault = "gpu " + std::to_string(i) + ": " + faults[i];
-  }
+  RunRanks(nccl, id, devices, 0, devices, report);
   if (devices == 1)
     report.note = "one gpu: the communicator has one rank, and bandwidth was not measured";
+}
+
+std::string PrepareToReduce(NcclId* id, bool& has_nccl) {
+  Nccl nccl;
+  std::string why = nccl.Open();
+  has_nccl = why.empty();
+  if (!has_nccl) return why;
+  const int code = id == nullptr ? 0 : nccl.unique_id(id);
+  return code == 0 ? "" : std::string("NCCL: ") + nccl.error(code);
+}
+
+void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks,
+                      AllReduceReport& report) {
+  Nccl nccl;
+  report.ranks = ranks;
+  if (report.fault = nccl.Open(); !report.fault.empty()) return;
+  report.library = nccl.name();
+  RunRanks(nccl, id, devices, first, ranks, report);
 }
 
 void ReduceInGang(const GangRank& gang, AllReduceReport& report) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "worker/gpu/probe/nccl.h"
 #include "worker/gpu/probe/report.h"
 
 namespace rt::probe {
@@ -21,5 +22,11 @@ struct GangRank {
 void ReduceHere(int devices, AllReduceReport& report);
 // The first gpu of each of the gang's processes. Rank 0 hands out NCCL's id over TCP.
 void ReduceInGang(const GangRank& gang, AllReduceReport& report);
+
+// Makes the id of a new communicator, unless `id` is null. The text says why this process cannot
+// reduce with others; empty: it can. `has_nccl`: NCCL itself was found.
+std::string PrepareToReduce(NcclId* id, bool& has_nccl);
+// All gpus of this process, as the ranks from `first` on of a communicator of `ranks`.
+void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks, AllReduceReport& report);
 
 }  // namespace rt::probe

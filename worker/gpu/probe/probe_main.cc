@@ -17,6 +17,8 @@
 #include "worker/gpu/probe/all_reduce.h"
 #include "worker/gpu/probe/deadline.h"
 #include "worker/gpu/probe/device_tests.h"
+#include "worker/gpu/probe/meeting.h"
+#include "worker/gpu/probe/nccl.h"
 #include "worker/gpu/probe/report.h"
 
 namespace rt::probe {
@@ -31,6 +33,10 @@ constexpr char kUsage[] =
     "  --gang              all-reduce over the processes of a gang (RANK, WORLD_SIZE, "
     "MASTER_ADDR,\n"
     "                      MASTER_PORT) instead of the gpus of this one\n"
+    "  --across-nodes      also all-reduce over the gpus of all nodes of a gang, with one process "
+    "on\n"
+    "                      each (GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT)\n"
+    "  --meet-max S        the nodes wait so long for each other (default: 30)\n"
     "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
     "  --no-all-reduce     leave the all-reduce out\n"
     "  --all-reduce-max S  the all-reduce has failed after so many seconds (default: 180)\n"
@@ -39,6 +45,7 @@ constexpr char kUsage[] =
     "                      failed\n"
     "  --report FILE       write the JSON there, and not to standard output\n";
 
+constexpr double kTellMax = 2;           // Seconds: no process outlives its report by more.
 constexpr double kAllReduceLeast = 0.1;  // Seconds, also when nothing is left of --within.
 
 struct Options {
@@ -46,7 +53,8 @@ struct Options {
   double min_bus_gbps = 0;
   double all_reduce_max = 180;  // Seconds. Ranks of a gang wait 60 s for each other.
   double within = 0;            // Seconds; 0: no limit.
-  bool gang = false, all_reduce = true;
+  double meet_max = 30;         // Seconds.
+  bool gang = false, all_reduce = true, across = false;
   std::string report;
   char** program = nullptr;
 };
@@ -61,6 +69,8 @@ bool Parse(int argc, char** argv, Options& options) {
     }
     if (flag == "--gang") options.gang = true;
     else if (flag == "--no-all-reduce") options.all_reduce = false;
+    else if (flag == "--across-nodes") options.across = true;
+    else if (flag == "--meet-max" && has_value) options.meet_max = std::atof(argv[++i]);
     else if (flag == "--memory" && has_value)
       options.memory = static_cast<uint64_t>(std::atof(argv[++i]) * 1073741824.0);
     else if (flag == "--min-bus-gbps" && has_value) options.min_bus_gbps = std::atof(argv[++i]);
@@ -111,10 +121,25 @@ std::string Late(double seconds) {
   return why;
 }
 
-[[noreturn]] void ReportLate(Report& late, const std::string& path) {
+// The state of this node for the others of its gang.
+NodeState StateOf(const Report& report) {
+  if (!report.fault.empty()) return NodeState::kError;
+  return report.is_ok() ? NodeState::kWell : NodeState::kFault;
+}
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1'000 * seconds));
+}
+
+// `tells`: the other nodes are told that they need not wait for this one.
+[[noreturn]] void ReportLate(Report& late, const Options& options, bool tells) {
   Judge(late, 0);
-  Print(ToJson(late), path);
+  Print(ToJson(late), options.report);
   std::fflush(stdout);
+  NcclId none{};
+  if (options.across && tells)
+    Meet(NodeOfGang::FromEnvironment(), NodeState::kFault, 0, none.bytes, sizeof none.bytes,
+         Milliseconds(std::min(options.meet_max, kTellMax)));
   ::_exit(1);
 }
 
@@ -123,8 +148,7 @@ void TestDevices(const Options& options, Report& report) {
   std::vector<Progress> progress(report.devices.size());
   std::optional<Deadline> deadline;
   if (options.within > 0) {
-    const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * options.within));
-    deadline.emplace(most, [&] {
+    deadline.emplace(Milliseconds(options.within), [&] {
       Report late;
       late.seconds = options.within;
       for (size_t i = 0; i < progress.size(); ++i) {
@@ -137,7 +161,7 @@ void TestDevices(const Options& options, Report& report) {
         one.index = static_cast<int>(i);
         one.fault = "its tests " + Late(options.within);
       }
-      ReportLate(late, options.report);
+      ReportLate(late, options, true);
     });
   }
   std::vector<std::thread> threads;
@@ -158,10 +182,32 @@ void Reduce(const Options& options, int devices, Report& report) {
     seconds = std::clamp(options.within - report.seconds, kAllReduceLeast, seconds);
   late.all_reduce.fault = "the all-reduce " + Late(seconds);
   late.seconds += seconds;
-  const std::chrono::milliseconds most(static_cast<int64_t>(1'000 * seconds));
-  const Deadline deadline(most, [&] { ReportLate(late, options.report); });
+  const Deadline deadline(Milliseconds(seconds), [&] { ReportLate(late, options, true); });
   if (options.gang && gang.ranks > 1) ReduceInGang(gang, report.all_reduce);
   else ReduceHere(devices, report.all_reduce);
+}
+
+// The others wait for this node, also when its own tests have failed.
+void ReduceAcrossNodes(const Options& options, int devices, Report& report) {
+  const NodeOfGang gang = NodeOfGang::FromEnvironment();
+  AllReduceReport& across = report.across;
+  NodeState state = StateOf(report);
+  NcclId id{};
+  bool has_nccl = true;
+  std::string why;
+  if (state == NodeState::kWell) why = PrepareToReduce(gang.node == 0 ? &id : nullptr, has_nccl);
+  if (!why.empty()) state = has_nccl ? NodeState::kError : NodeState::kWithoutNccl;
+  const Meeting meeting = Meet(gang, state, state == NodeState::kWell ? devices : 0, id.bytes,
+                               sizeof id.bytes, Milliseconds(options.meet_max));
+  for (const NodeState one : meeting.states) across.node_states.push_back(static_cast<int>(one));
+  across.note = meeting.note;
+  across.fault = has_nccl && !why.empty() ? why : meeting.fault;
+  if (!across.fault.empty() || !across.note.empty()) return;
+  Report late = report;
+  const double most = options.within > 0 ? options.within : options.all_reduce_max;
+  late.across.fault = "the all-reduce across nodes " + Late(most);
+  const Deadline deadline(Milliseconds(most), [&] { ReportLate(late, options, false); });
+  ReduceWithOthers(id, devices, meeting.first, meeting.ranks, across);
 }
 
 Report Run(const Options& options) {
@@ -175,6 +221,10 @@ Report Run(const Options& options) {
   if (options.all_reduce && report.is_ok()) {
     report.seconds = Since(began);
     Reduce(options, count, report);
+    Judge(report, options.min_bus_gbps);
+  }
+  if (options.across) {
+    ReduceAcrossNodes(options, count, report);
     Judge(report, options.min_bus_gbps);
   }
   report.seconds = Since(began);

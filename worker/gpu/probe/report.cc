@@ -40,6 +40,15 @@ void FindSlow(std::vector<DeviceReport>& devices, double DeviceReport::*rate, co
   }
 }
 
+void JudgeAllReduce(AllReduceReport& all, double min_bus_gbps) {
+  if (!all.fault.empty()) return;
+  if (all.errors > 0) all.fault = std::to_string(all.errors) + " sums of the all-reduce are wrong";
+  const bool is_slow = all.ranks > 1 && min_bus_gbps > 0 && all.best_gbps() < min_bus_gbps;
+  if (all.fault.empty() && is_slow)
+    all.fault = "all-reduce at " + Number(all.best_gbps()) + " GB/s of bus bandwidth, " +
+                Number(min_bus_gbps) + " are asked for";
+}
+
 std::string ToJson(const DeviceReport& one) {
   return "{\"uuid\":" + JsonText(one.uuid) + ",\"index\":" + std::to_string(one.index) +
          ",\"name\":" + JsonText(one.name) +
@@ -64,6 +73,9 @@ std::string ToJson(const AllReduceReport& all) {
     text += std::string(&size == all.sizes.data() ? "" : ",") +
             "{\"bytes\":" + std::to_string(size.bytes) + ",\"seconds\":" + Number(size.seconds) +
             ",\"bus_gbps\":" + RateOrNull(size.bus_gbps) + "}";
+  text += "],\"nodes\":[";
+  for (const int state : all.node_states)
+    text += (&state == all.node_states.data() ? "" : ",") + std::to_string(state);
   return text + "],\"note\":" + JsonTextOrNull(all.note) +
          ",\"fault\":" + JsonTextOrNull(all.fault) + "}";
 }
@@ -77,7 +89,7 @@ double AllReduceReport::best_gbps() const {
 }
 
 bool Report::is_ok() const {
-  return fault.empty() && all_reduce.fault.empty() &&
+  return fault.empty() && all_reduce.fault.empty() && across.fault.empty() &&
          std::all_of(devices.begin(), devices.end(),
                      [](const DeviceReport& one) { return one.fault.empty(); });
 }
@@ -94,13 +106,8 @@ void Judge(Report& report, double min_bus_gbps) {
   FindSlow(report.devices, &DeviceReport::copy_gbps, "its memory copies", "GB/s");
   FindSlow(report.devices, &DeviceReport::to_device_gbps, "it receives from the host", "GB/s");
   FindSlow(report.devices, &DeviceReport::to_host_gbps, "it sends to the host", "GB/s");
-  AllReduceReport& all = report.all_reduce;
-  if (!all.fault.empty()) return;
-  if (all.errors > 0) all.fault = std::to_string(all.errors) + " sums of the all-reduce are wrong";
-  const bool is_slow = all.ranks > 1 && min_bus_gbps > 0 && all.best_gbps() < min_bus_gbps;
-  if (all.fault.empty() && is_slow)
-    all.fault = "all-reduce at " + Number(all.best_gbps()) + " GB/s of bus bandwidth, " +
-                Number(min_bus_gbps) + " are asked for";
+  JudgeAllReduce(report.all_reduce, min_bus_gbps);
+  JudgeAllReduce(report.across, min_bus_gbps);
 }
 
 std::string ToJson(const Report& report) {
@@ -109,7 +116,8 @@ std::string ToJson(const Report& report) {
                      ",\"fault\":" + JsonTextOrNull(report.fault) + ",\"devices\":[";
   for (const DeviceReport& one : report.devices)
     text += std::string(&one == report.devices.data() ? "" : ",") + ToJson(one);
-  return text + "],\"all_reduce\":" + ToJson(report.all_reduce) + "}";
+  return text + "],\"all_reduce\":" + ToJson(report.all_reduce) +
+         ",\"across_nodes\":" + ToJson(report.across) + "}";
 }
 
 }  // namespace rt::probe

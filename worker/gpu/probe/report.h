@@ -34,19 +34,21 @@ struct AllReduceReport {
   uint64_t errors = 0;  // Sums that were wrong.
   std::string note;     // Why bandwidth was not measured.
   std::string fault;
+  std::vector<int> node_states;  // Of a gang over nodes: NodeState of each, as far as it is known.
   double best_gbps() const;
 };
 
 struct Report {
   std::vector<DeviceReport> devices;
-  AllReduceReport all_reduce;
+  AllReduceReport all_reduce;  // Over the gpus of this process.
+  AllReduceReport across;      // Over those of all nodes of a gang.
   std::string fault;  // Of the probe as a whole: no gpu, no driver.
   double seconds = 0;
   bool is_ok() const;
 };
 
 // Names devices whose rates are far below the median of the others, and a bus below `min_bus_gbps`
-// (0: any will do).
+// (0: any will do), both of this machine's gpus and across nodes.
 void Judge(Report& report, double min_bus_gbps);
 std::string ToJson(const Report& report);
 

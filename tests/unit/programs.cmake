@@ -1,0 +1,5 @@
+add_executable(pack_programs ${CMAKE_CURRENT_LIST_DIR}/pack_programs.cc)
+target_link_libraries(pack_programs PRIVATE rt_flags rt_programs rt_run)
+rt_test(unit_programs SOURCES programs_archive_test.cc DEPS rt_base rt_run)
+target_compile_definitions(unit_programs PRIVATE RT_PACK_PROGRAMS="$<TARGET_FILE:pack_programs>")
+add_dependencies(unit_programs pack_programs)
