@@ -16,6 +16,13 @@ inline constexpr size_t kExecutorsPerSession = 5'000;
 inline constexpr size_t kExecutorsMax = 50'000;
 // Detached actors of a user, which no session ends.
 inline constexpr size_t kDetachedPerUser = 1'000;
+// A detached actor that fails is restarted at once, unless its processes fail one after another:
+// then the second of these failures is followed by a pause, which doubles with each further one.
+// A process that ran for so long ends the row. A constructor that cannot succeed costs one start a
+// minute, and one whose data base is back is there again within a minute.
+inline constexpr Millis kActorSteadyAfter = 60'000;
+inline constexpr Millis kActorPauseFirst = 1'000;
+inline constexpr Millis kActorPauseMax = 60'000;
 // The spec of an executor. The state has those of thousands.
 inline constexpr size_t kExecutorSpecBytes = 64u << 10;
 // The specs of one request together: one Step journals them all.

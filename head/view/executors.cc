@@ -136,6 +136,7 @@ Json ExecutorRow(const Core& core, const HeadFacts& facts, const Executor& execu
   item.Set("actor", ActorOf(executor));
   item.Set("detached", executor.detached);
   item.Set("restarts", RestartsOf(executor));
+  item.Set("restart_at", TimeOrNull(executor.restart_at));
   item.Set("created_at", TimeOrNull(executor.created_at));
   item.Set("started_at", TimeOrNull(executor.started_at));
   item.Set("ended_at", TimeOrNull(executor.ended_at));
