@@ -34,6 +34,13 @@ inline constexpr size_t kEndedExecutorsKept = 1'000;
 // kExecutorWaitMax, which leaves time for a restart of its bridge or worker.
 inline constexpr Millis kSessionLease = 30'000;
 inline constexpr Millis kExecutorWaitMax = 10'000;
+// Streams of drivers outside of the cluster through the head (ExecutorService.Dial): a driver has
+// one for each process of an executor. Each may hold a piece of 256 KiB and gRPC's windows in
+// either direction: those of one user take some 300 MB when nobody reads, and all of them 1 GB.
+inline constexpr size_t kTaskStreamsPerUser = 256;
+inline constexpr size_t kTaskStreamsMax = 1'024;
+// The first message of such a stream, and the connection to the executor's node.
+inline constexpr Millis kTaskConnectMax = 10'000;
 // The name of a session.
 inline constexpr size_t kSessionNameMax = 64;
 
