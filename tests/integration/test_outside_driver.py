@@ -57,6 +57,36 @@ ANSWER = f"answer {sum(n * n for n in range(60))} {sum(n * n for n in range(20))
     "{(20000000, 120)}"
 
 
+# Directories that are on no path of the driver's.
+WITH_CODE = """
+import os, sys
+import rt as ray
+import rt.core._session as session
+
+session.boot_id = lambda: "elsewhere"
+code, pack = sys.argv[1] + "/code", sys.argv[1] + "/mods/pack"
+ray.init(runtime_env={"working_dir": code, "env_vars": {"WHO": "init"}})
+
+@ray.remote
+def look():
+    import helper
+    return helper.VALUE, open("data.txt").read(), os.path.exists("left-out"), os.environ["WHO"]
+
+@ray.remote
+class Packed:
+    def name(self):
+        import helper, pack
+        return pack.NAME, helper.VALUE, os.environ["WHO"], os.path.exists(code)
+
+env = {"py_modules": [pack], "env_vars": {"WHO": "options"}}
+print(ray.get(look.remote()), ray.get(Packed.options(runtime_env=env).remote().name.remote()))
+try:
+    import helper
+except ImportError:
+    print("not here")
+"""
+
+
 class OutsideDriverTest(ClusterTest):
     workers, cpus = 2, 4
 
@@ -97,6 +127,19 @@ class OutsideDriverTest(ClusterTest):
                    self.cluster.pid("head") != head)
         (self.files / "go").touch()
         self.finish(script)
+
+    def test_code_of_the_driver_reaches_other_nodes(self) -> None:
+        for path, text in {"code/helper.py": "VALUE = 7", "code/data.txt": "text",
+                           "code/left-out": "x", "code/.rtignore": "left-out",
+                           "mods/pack/__init__.py": "NAME = 'packed'"}.items():
+            (self.files / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.files / path).write_text(text)
+        out, err = self.run_script(WITH_CODE).communicate(timeout=60)
+        self.assertEqual(out, "(7, 'text', False, 'init') ('packed', 7, 'options', True)\n"
+                              "not here\n", err)
+        (self.files / "code/helper.py").write_text("VALUE = 8")
+        out, err = self.run_script(WITH_CODE).communicate(timeout=60)
+        self.assertIn("(8, 'text'", out, err)
 
     def test_only_the_driver_of_a_session_comes_to_its_executors(self) -> None:
         bridge = Bridge(self.cluster)

@@ -16,6 +16,7 @@ from rt import _driver, _runtime
 from rt._errors import RtError
 from rt.core._channel import Channel
 from rt.core._client import Client
+from rt.core._code import StoredCode
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
 from rt.core._dial import TASKS, boot_id, dial, dial_at_once, greet
@@ -62,6 +63,7 @@ class Places:
         self._queued: set[int] = set()  # Pools about which the other thread will ask.
         self.is_closed = False
         self._sources = Sources()
+        self._code = StoredCode(driver)
         self._near: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
         self._far: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
         self._dialling: set[int] = set()  # Slots for which that thread makes a process.
@@ -305,7 +307,7 @@ class Places:
 
     def _spec_of(self, pool: Pool) -> dict[str, Any]:
         params = {"secret": self._secret, "session": self.session}
-        return executor_spec(self._driver, pool.shape, params)
+        return executor_spec(self._driver, pool.shape, params, self._code)
 
     def _learn_limit(self, pool: Pool) -> None:
         self._totals = _runtime.read_resources("total", self._driver)
