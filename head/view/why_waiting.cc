@@ -188,9 +188,9 @@ Waiting WhyDelayed(const State& state, const Owner& owner, Millis now) {
   const Executor& executor = found->second;
   const Attempt& last = executor.runs.attempts.back();
   const Millis left = std::max<Millis>(0, executor.restart_at - now);
-  return {"failed " + std::to_string(QuickFailures(executor.runs)) + " times in a row" +
-              (last.reason.empty() ? "" : " (" + last.reason + ")") + ", restarts in " +
-              std::to_string((left + 999) / 1'000) + " s",
+  return {"restarts in " + std::to_string((left + 999) / 1'000) + " s: failed " +
+              std::to_string(QuickFailures(executor.runs)) + " times in a row" +
+              (last.reason.empty() ? "" : " (" + last.reason + ")"),
           "the end of its pause, at " + FormatTime(executor.restart_at)};
 }
 

@@ -235,7 +235,7 @@ TEST_CASE("executors: a detached actor that fails over and over pauses, in any h
   const auto view = ExecutorView(story.core, {.now = story.now + 1}, {1});
   REQUIRE(view.ok());
   CHECK(view->Find("waiting")->GetString("reason") ==
-        "failed 2 times in a row (exited with code 1), restarts in 1 s");
+        "restarts in 1 s: failed 2 times in a row (exited with code 1)");
   CHECK(view->GetString("restart_at") == FormatTime(story.now + 1'000));
   auto await = [&](Core& core, Millis from, Millis pause) {
     for (Millis waited = 0; waited < pause; waited += 100) {
