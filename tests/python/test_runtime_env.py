@@ -82,6 +82,14 @@ def test_a_task_cannot_name_directories(
         _runtime_env.read({"working_dir": str(tmp_path)})
 
 
+def test_what_init_said_ends_with_shutdown(tmp_path: pathlib.Path) -> None:
+    rt.init(runtime_env={"working_dir": str(tmp_path)})
+    assert _runtime.code.working_dir == str(tmp_path)
+    rt.shutdown()
+    rt.init()
+    assert _runtime.code == Code()
+
+
 class _Stores:
     """A driver that notes what it stores."""
 
