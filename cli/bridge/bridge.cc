@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cli/bridge/executor_dials.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -32,7 +33,7 @@ Json WithId(const Json& id, Json answer) {
 
 class Bridge {
  public:
-  explicit Bridge(HeadClient& client) : client_(client) {}
+  explicit Bridge(HeadClient& client) : client_(client), dials_(client) {}
 
   void Take(const std::string& line) {
     absl::StatusOr<Json> request = Json::Parse(line);
@@ -55,7 +56,8 @@ class Bridge {
       waits_ += wait ? 1 : 0;
     }
     std::thread([this, id, wait, body = *std::move(request)] {
-      Write(BridgeAnswer(id, Operate(client_, body)));
+      const bool is_dial = body.GetString("op") == "executor_dial";
+      Write(BridgeAnswer(id, is_dial ? dials_.Dial(body) : Operate(client_, body)));
       std::lock_guard lock(mutex_);
       --running_;
       waits_ -= wait ? 1 : 0;
@@ -66,6 +68,7 @@ class Bridge {
   // Ends what is in flight and waits for it: no thread outlives this object.
   void Finish() {
     client_.Cancel();
+    dials_.Finish();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return running_ == 0; });
   }
@@ -84,6 +87,7 @@ class Bridge {
   }
 
   HeadClient& client_;
+  ExecutorDials dials_;
   std::mutex write_mutex_;
   std::mutex mutex_;
   std::condition_variable changed_;

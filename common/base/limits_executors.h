@@ -16,6 +16,13 @@ inline constexpr size_t kExecutorsPerSession = 5'000;
 inline constexpr size_t kExecutorsMax = 50'000;
 // Detached actors of a user, which no session ends.
 inline constexpr size_t kDetachedPerUser = 1'000;
+// A detached actor that fails is restarted at once, unless its processes fail one after another:
+// then the second of these failures is followed by a pause, which doubles with each further one.
+// A process that ran for so long ends the row. A constructor that cannot succeed costs one start a
+// minute, and one whose data base is back is there again within a minute.
+inline constexpr Millis kActorSteadyAfter = 60'000;
+inline constexpr Millis kActorPauseFirst = 1'000;
+inline constexpr Millis kActorPauseMax = 60'000;
 // The spec of an executor. The state has those of thousands.
 inline constexpr size_t kExecutorSpecBytes = 64u << 10;
 // The specs of one request together: one Step journals them all.
@@ -27,6 +34,14 @@ inline constexpr size_t kEndedExecutorsKept = 1'000;
 // kExecutorWaitMax, which leaves time for a restart of its bridge or worker.
 inline constexpr Millis kSessionLease = 30'000;
 inline constexpr Millis kExecutorWaitMax = 10'000;
+// Streams of drivers outside of the cluster through the head (ExecutorService.Dial): a driver has
+// one for each process of an executor. Each may hold a piece of 256 KiB and gRPC's windows in
+// either direction. 63 streams that nobody read took 24 MB of the head, so all of them take some
+// 400 MB.
+inline constexpr size_t kTaskStreamsPerUser = 256;
+inline constexpr size_t kTaskStreamsMax = 1'024;
+// The first message of such a stream, and the connection to the executor's node.
+inline constexpr Millis kTaskConnectMax = 10'000;
 // The name of a session.
 inline constexpr size_t kSessionNameMax = 64;
 

@@ -186,6 +186,7 @@ struct Applier {
 
   void operator()(const event::ExecutorRequested& e) { AddExecutor(world, e, at); }
   void operator()(const event::ExecutorReleaseRequested& e) { NoteRelease(world, e); }
+  void operator()(const event::ExecutorDelayed& e) { DelayExecutor(world, e); }
   void operator()(const event::ExecutorEnded& e) { EndExecutor(world, e, seq, at); }
 
   void operator()(const event::ExperimentCreated& e) {

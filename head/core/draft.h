@@ -75,6 +75,7 @@ void OnRenewSession(Draft& draft, const input::RenewSession& input);
 void AfterExecutorAttempt(Draft& draft, const event::AttemptEnded& ended);
 void GiveTimeToRenew(Draft& draft);  // To all sessions, when a head starts.
 void ExpireSessions(Draft& draft);   // Those whose drivers have not been heard for too long.
+void EndDelays(Draft& draft);        // Of detached actors that failed.
 void ForgiveSessions(Draft& draft, Millis stall);
 // Those whose drivers are part of this attempt, which is over.
 void EndSessionsOf(Draft& draft, const AttemptId& opener);

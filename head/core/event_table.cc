@@ -103,6 +103,7 @@ const auto kTrials = Overloaded{
     [](const event::JobEnded&) { return M{}; },
     [](const event::ExecutorRequested&) { return M{.invites_placement = true}; },
     [](const event::ExecutorReleaseRequested& e) { return Owned(Owner::Of(e.executor)); },
+    [](const event::ExecutorDelayed& e) { return M{.invites_placement = e.until == 0}; },
     [](const event::ExecutorEnded&) { return M{}; },
 };
 

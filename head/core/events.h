@@ -384,7 +384,7 @@ using EventVariant = std::variant<
     event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized,
     event::ResourcesRequested, event::GpuCleared, event::ExecutorRequested,
     event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
-    event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound>;
+    event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound, event::ExecutorDelayed>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

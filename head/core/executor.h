@@ -41,9 +41,10 @@ struct Executor {
   bool detached = false;
   std::string actor_name;
   std::string actor_class;
+  Millis restart_at = 0;  // It is not placed before, although it is to run; 0: it may be.
   RT_FIELDS(Executor, id, owner, session, opener, request_key, normal_spec, spec_format, runs,
             release_requested, release_reason, end, exit_code, signal, reason, created_at,
-            started_at, ended_at, ended_seq, name, detached, actor_name, actor_class);
+            started_at, ended_at, ended_seq, name, detached, actor_name, actor_class, restart_at);
 
   bool is_over() const { return end != ExecutorEnd::kNone; }
 };
@@ -79,6 +80,7 @@ struct ExecutorIndex {
   std::map<SessionKey, SessionIndex> sessions;
   std::map<ExecutorId, ExecutorSpec> specs;         // Of those that have not ended.
   std::set<std::pair<uint64_t, ExecutorId>> ended;  // By ended_seq.
+  std::set<std::pair<Millis, ExecutorId>> delayed;  // By restart_at.
   std::map<std::pair<std::string, std::string>, ExecutorId> actors;  // Detached: (user, name).
   size_t open = 0;
 };

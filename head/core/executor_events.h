@@ -6,6 +6,7 @@
 
 #include "common/base/fields.h"
 #include "common/base/ids.h"
+#include "common/base/time.h"
 #include "head/core/facts.h"
 
 namespace rt::event {
@@ -27,6 +28,12 @@ struct ExecutorReleaseRequested {
   ExecutorId executor;
   std::string reason;
   RT_FIELDS(ExecutorReleaseRequested, executor, reason);
+};
+// Its processes failed too fast: the next one is not placed before `until`. 0: that time has come.
+struct ExecutorDelayed {
+  ExecutorId executor;
+  Millis until = 0;
+  RT_FIELDS(ExecutorDelayed, executor, until);
 };
 struct ExecutorEnded {
   ExecutorId executor;

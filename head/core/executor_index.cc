@@ -38,6 +38,7 @@ void IndexExecutor(World& world, Executor& executor) {
   index.specs[executor.id] = std::move(spec);
   ++index.open;
   ++session.open;
+  if (executor.restart_at != 0) index.delayed.insert({executor.restart_at, executor.id});
   if (!executor.detached) return;
   ++session.open_detached;
   index.actors[{executor.owner, executor.actor_name}] = executor.id;
@@ -96,6 +97,15 @@ void NoteRelease(World& world, const event::ExecutorReleaseRequested& e) {
   RemoveReady(world, Owner::Of(e.executor));
 }
 
+void DelayExecutor(World& world, const event::ExecutorDelayed& e) {
+  Executor& executor = world.state.executors.at(e.executor);
+  world.index.executors.delayed.erase({executor.restart_at, e.executor});
+  executor.restart_at = e.until;
+  if (e.until == 0) return AddReady(world, Owner::Of(e.executor));
+  RemoveReady(world, Owner::Of(e.executor));
+  world.index.executors.delayed.insert({e.until, e.executor});
+}
+
 void EndExecutor(World& world, const event::ExecutorEnded& e, uint64_t seq, Millis at) {
   Executor& executor = world.state.executors.at(e.executor);
   RT_CHECK(!executor.is_over() && executor.runs.live() == nullptr);
@@ -115,6 +125,8 @@ void EndExecutor(World& world, const event::ExecutorEnded& e, uint64_t seq, Mill
     --session.open_detached;
     index.actors.erase({executor.owner, executor.actor_name});
   }
+  index.delayed.erase({executor.restart_at, e.executor});
+  executor.restart_at = 0;
   index.specs.erase(e.executor);
   index.ended.insert({seq, e.executor});
   while (index.ended.size() > limits::kEndedExecutorsKept) {
@@ -138,6 +150,8 @@ void NoteSessionRecord(World& world, const Event& event, uint64_t seq) {
     return Wake(world, Owner::Of(released->executor), seq);
   if (const auto* over = std::get_if<event::ExecutorEnded>(&event))
     return Wake(world, Owner::Of(over->executor), seq);
+  if (const auto* delayed = std::get_if<event::ExecutorDelayed>(&event))
+    return Wake(world, Owner::Of(delayed->executor), seq);
   if (const auto* draining = std::get_if<event::NodeDraining>(&event))
     return WakeAllOn(world, draining->node, seq);
   if (const auto* resumed = std::get_if<event::NodeResumed>(&event))
@@ -147,6 +161,21 @@ void NoteSessionRecord(World& world, const Event& event, uint64_t seq) {
 void ReindexExecutors(World& world) {
   for (auto& [id, executor] : world.state.executors) IndexExecutor(world, executor);
   for (const auto& [id, executor] : world.state.executors) ReindexRuns(world, Owner::Of(id));
+}
+
+uint32_t QuickFailures(const Runs& runs) {
+  uint32_t count = 0;
+  for (auto at = runs.attempts.rbegin(); at != runs.attempts.rend(); ++at) {
+    if (at->ended_at == 0 || at->outcome == AttemptOutcome::kLost ||
+        at->outcome == AttemptOutcome::kPreempted)
+      continue;
+    const bool failed =
+        at->outcome == AttemptOutcome::kFailed || at->outcome == AttemptOutcome::kLaunchFailed;
+    const Millis ran_for = at->started_at == 0 ? 0 : at->ended_at - at->started_at;
+    if (!failed || ran_for >= limits::kActorSteadyAfter) return count;
+    ++count;
+  }
+  return count;
 }
 
 const SessionIndex* FindSession(const World& world, const SessionKey& key) {

@@ -28,7 +28,7 @@ bool IsStopping(const State& state, const Owner& owner) {
 
 bool MayRun(const State& state, const Owner& owner) {
   const Executor& executor = ExecutorOf(state, owner);
-  return !executor.is_over() && !executor.release_requested;
+  return !executor.is_over() && !executor.release_requested && executor.restart_at == 0;
 }
 
 Millis CreatedAt(const State& state, const Owner& owner) {

@@ -90,6 +90,18 @@ bool MayRestart(const ExecutorSpec& spec, const Runs& runs) {
   return spec.detached && (spec.max_restarts < 0 || runs.failures <= spec.max_restarts);
 }
 
+Millis PauseAfter(uint32_t quick_failures) {
+  constexpr uint32_t kDoublingsMax = 16;  // More than kActorPauseMax needs.
+  if (quick_failures < 2) return 0;
+  return std::min(limits::kActorPauseMax,
+                  limits::kActorPauseFirst << std::min(quick_failures - 2, kDoublingsMax));
+}
+
+void DelayAfterFailure(Draft& draft, const Executor& executor) {
+  const Millis pause = PauseAfter(QuickFailures(executor.runs));
+  if (pause > 0) draft.Emit(event::ExecutorDelayed{executor.id, draft.now + pause});
+}
+
 }  // namespace
 
 absl::Status OnRequestExecutors(Draft& draft, const input::RequestExecutors& input) {
@@ -171,7 +183,7 @@ void AfterExecutorAttempt(Draft& draft, const event::AttemptEnded& ended) {
     case AttemptOutcome::kSucceeded: return end(ExecutorEnd::kSucceeded, "");
     case AttemptOutcome::kFailed:
     case AttemptOutcome::kLaunchFailed:
-      if (MayRestart(spec, executor.runs)) return;  // Waits for a node.
+      if (MayRestart(spec, executor.runs)) return DelayAfterFailure(draft, executor);
       return end(ExecutorEnd::kFailed, ended.reason);
     case AttemptOutcome::kStopped: return end(ExecutorEnd::kStopped, ended.reason);
     case AttemptOutcome::kLost:
@@ -209,6 +221,12 @@ void ExpireSessions(Draft& draft) {
         draft, key,
         "its driver was not heard for " + std::to_string(limits::kSessionLease / 1'000) + " s");
   }
+}
+
+void EndDelays(Draft& draft) {
+  const std::set<std::pair<Millis, ExecutorId>>& delayed = draft.index().executors.delayed;
+  while (!delayed.empty() && delayed.begin()->first <= draft.now)
+    draft.Emit(event::ExecutorDelayed{delayed.begin()->second, 0});
 }
 
 void EndSessionsOf(Draft& draft, const AttemptId& opener) {

@@ -196,7 +196,11 @@ void CheckExecutors(const World& world) {
   size_t open = 0, open_of_sessions = 0, known = 0, detached = 0;
   for (const auto& [id, executor] : world.state.executors) {
     const bool waits = world.index.ready_order.contains(Owner::Of(id));
-    const bool may_wait = !executor.is_over() && !executor.release_requested;
+    const bool is_delayed = executor.restart_at != 0;
+    RT_CHECK(is_delayed == index.delayed.contains({executor.restart_at, id}));
+    RT_CHECK(!is_delayed ||
+             (executor.detached && !executor.is_over() && executor.runs.live() == nullptr));
+    const bool may_wait = !executor.is_over() && !executor.release_requested && !is_delayed;
     RT_CHECK(waits == (may_wait && executor.runs.live() == nullptr));
     RT_CHECK(index.specs.contains(id) == !executor.is_over());
     RT_CHECK(index.sessions.at(SessionKey::Of(executor)).executors.contains(id));
@@ -218,6 +222,7 @@ void CheckExecutors(const World& world) {
   }
   RT_CHECK(open == index.open && open == open_of_sessions && open == index.specs.size());
   RT_CHECK(known == world.state.executors.size());
+  RT_CHECK(index.delayed.size() <= open);
   RT_CHECK(detached == index.actors.size());
   RT_CHECK(index.ended.size() == known - open);
   RT_CHECK(index.ended.size() <= limits::kEndedExecutorsKept);

@@ -21,6 +21,7 @@ absl::Status OnTick(Draft& draft) {
   CheckBudgets(draft);
   ExpireDrains(draft);
   ExpireSessions(draft);
+  EndDelays(draft);
   ReviewBackfills(draft);
   const std::set<ExperimentId> open = draft.index().open_experiments;  // Copy: edited below.
   for (ExperimentId id : open) {

@@ -86,6 +86,7 @@ constexpr std::pair<std::string_view, Entry> kAuthEntries[] = {
     {"BlobService/PullChunks", {kPeople | kWorker, kReadStore}},
     {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
     {"BlobService/GetManifest", {kPeople | kWorker, kReadStore}},
+    {"ExecutorService/Dial", {kPeople, "reach executors"}},
     {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
     {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
     {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},

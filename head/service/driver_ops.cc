@@ -332,29 +332,11 @@ void ReleaseExecutors(const Call& call, JsonDone done) {
   call.tools.operations.Change(std::move(release), std::move(done));
 }
 
-// Where the executor runs, for a daemon that is to reach it for the caller: one of the caller's
-// sessions, or a detached actor of the same user.
+// For a daemon that is to reach the executor for the caller.
 void RouteExecutor(const Call& call, JsonDone done) {
-  const ExecutorId id{CountOf(call.json, "executor")};
+  const RouteAsk ask{{CountOf(call.json, "executor")}, call.driver.owner, call.driver.opener.owner};
   call.tools.operations.Ask(
-      [id, user = call.driver.owner, opener = call.driver.opener.owner](
-          const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
-        const auto found = core.world.state.executors.find(id);
-        const Executor* executor =
-            found == core.world.state.executors.end() ? nullptr : &found->second;
-        const bool is_theirs = executor != nullptr && executor->owner == user &&
-                               (executor->opener.owner == opener || executor->detached);
-        if (!is_theirs)
-          return NotFound("there is no executor " + std::to_string(id.value) +
-                          " of the caller's sessions");
-        const Attempt* live = executor->runs.live();
-        if (live == nullptr) return absl::UnavailableError("the executor does not run");
-        const Node& node = core.world.state.nodes.at(live->members.front().node);
-        const std::string run = ToString(Fence{{Owner::Of(id), live->number, live->generation}, 0});
-        return Json::MakeObject({{"node", node.id.value},
-                                 {"run", run},
-                                 {"run_dir", node.inventory.state_dir + "/attempts/" + run}});
-      },
+      [ask](const Core& core, const HeadFacts&) { return ExecutorRoute(core, ask); },
       std::move(done));
 }
 void ListExecutors(const Call& call, JsonDone done) {

@@ -44,6 +44,7 @@ class GrpcHeadServer final : public HeadServer {
         {.address = listen, .before_accept = [] { ReachFailpoint("head.port.before_accept"); }});
     if (!bound.ok()) return Annotate(bound.status(), "cannot listen at " + listen);
     port_ = std::move(*bound);
+    services_.push_back(MakeExecutorService(edge_, credentials));
     grpc::ServerBuilder builder;
     port_->AddTo(builder, credentials);
     for (auto& service : services_) builder.RegisterService(service.get());

@@ -37,6 +37,8 @@ std::unique_ptr<grpc::Service> MakeExperimentService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeJobService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeWorkerService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeBlobService(Edge& edge);
+// With the head's own credentials, by which daemons know it.
+std::unique_ptr<grpc::Service> MakeExecutorService(Edge& edge, const Credentials& credentials);
 
 // The caller's identity, if the table of auth.h lets it call `method`. A node must be a member.
 // People and drivers are told this head's epoch, and say the newest that they were told:

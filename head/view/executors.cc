@@ -136,6 +136,7 @@ Json ExecutorRow(const Core& core, const HeadFacts& facts, const Executor& execu
   item.Set("actor", ActorOf(executor));
   item.Set("detached", executor.detached);
   item.Set("restarts", RestartsOf(executor));
+  item.Set("restart_at", TimeOrNull(executor.restart_at));
   item.Set("created_at", TimeOrNull(executor.created_at));
   item.Set("started_at", TimeOrNull(executor.started_at));
   item.Set("ended_at", TimeOrNull(executor.ended_at));
@@ -186,6 +187,29 @@ Json ExecutorCounts(const Core& core) {
   for (const auto& [name, count] : states) by_state.Set(name, count);
   return Json::MakeObject(
       {{"total", total}, {"by_state", std::move(by_state)}, {"sessions", sessions}});
+}
+
+absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask) {
+  const auto found = core.world.state.executors.find(ask.executor);
+  const Executor* executor = found == core.world.state.executors.end() ? nullptr : &found->second;
+  const bool is_theirs = executor != nullptr && executor->owner == ask.user &&
+                         (executor->opener.owner == ask.opener || executor->detached) &&
+                         (ask.session.empty() || executor->session == ask.session);
+  if (!is_theirs)
+    return NotFound("there is no executor " + std::to_string(ask.executor.value) +
+                    " of the caller's session");
+  if (!ask.session.empty() && (executor->is_over() || executor->release_requested))
+    return absl::FailedPreconditionError(
+        Describe(Owner::Of(ask.executor)) + " has ended or is being released: " +
+        (executor->is_over() ? executor->reason : executor->release_reason));
+  const Attempt* live = executor->runs.live();
+  if (live == nullptr) return absl::UnavailableError("the executor does not run");
+  const Node& node = core.world.state.nodes.at(live->members.front().node);
+  const Fence fence{{Owner::Of(ask.executor), live->number, live->generation}, 0};
+  const std::string run = ToString(fence);
+  return Json::MakeObject({{"node", node.id.value},
+                           {"run", run},
+                           {"run_dir", node.inventory.state_dir + "/attempts/" + run}});
 }
 
 Json ActorListView(const Core& core, const HeadFacts& facts, const std::string& user) {

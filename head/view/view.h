@@ -84,6 +84,16 @@ std::optional<Json> SessionChanges(const Core& core, const HeadFacts& facts,
 // "detached", "restarts" and times.
 Json ExecutorPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 absl::StatusOr<Json> ExecutorView(const Core& core, const HeadFacts& facts, ExecutorId id);
+// Who asks for the way to an executor: a driver of this user in an attempt of `opener` (no owner:
+// it is outside). `session` empty: of any of its sessions.
+struct RouteAsk {
+  ExecutorId executor;
+  std::string user;
+  Owner opener;
+  std::string session = {};
+};
+// {"node", "run", "run_dir"} of an executor of the caller's, or of a detached actor of the user.
+absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask);
 // {"total", "by_state", "sessions"}: those that have not ended.
 Json ExecutorCounts(const Core& core);
 // The detached actors: all, or those of one user.

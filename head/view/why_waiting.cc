@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/gpu_type.h"
+#include "head/core/executor_index.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/pools.h"
@@ -179,9 +180,25 @@ std::string HowMany(const Resources& wanted) {
   return wanted.cpu == kUnit ? "one" : "that many";
 }
 
+// Of a detached actor whose processes failed one after another.
+Waiting WhyDelayed(const State& state, const Owner& owner, Millis now) {
+  const auto found =
+      owner.is_executor() ? state.executors.find(owner.executor()) : state.executors.end();
+  if (found == state.executors.end() || found->second.restart_at == 0) return {};
+  const Executor& executor = found->second;
+  const Attempt& last = executor.runs.attempts.back();
+  const Millis left = std::max<Millis>(0, executor.restart_at - now);
+  return {"restarts in " + std::to_string((left + 999) / 1'000) + " s: failed " +
+              std::to_string(QuickFailures(executor.runs)) + " times in a row" +
+              (last.reason.empty() ? "" : " (" + last.reason + ")"),
+          "the end of its pause, at " + FormatTime(executor.restart_at)};
+}
+
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
+  if (Waiting delayed = WhyDelayed(world.state, owner, now); !delayed.reason.empty())
+    return delayed;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;

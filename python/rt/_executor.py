@@ -21,6 +21,7 @@ import sys
 import time
 from typing import Any, NoReturn, Optional
 
+from rt._runtime_env import MODULES_VARIABLE
 from rt.core import _dial
 
 _IDLE_S = 10.0  # Without any process: the driver is gone, or has given the executor back.
@@ -262,6 +263,9 @@ def main(loaded: Optional[dict[str, Any]] = None) -> int:
         preload()
     with open(os.environ["RT_CONFIG"], encoding="utf-8") as file:
         secret = str(json.load(file)["secret"])
+    modules = os.environ.get(MODULES_VARIABLE)
+    if modules:
+        sys.path.insert(1, modules)  # After the working directory.
     executor = Executor(os.environ["RT_TRIAL_DIR"], secret)
     gc.collect()
     gc.freeze()

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, Optional
 
-from rt import _driver
+from rt import _driver, _runtime_env
 
 _IGNORED = {
     "labels", "local_mode", "include_dashboard", "dashboard_host", "dashboard_port",
@@ -22,6 +22,7 @@ _NAME = re.compile("[A-Za-z_][A-Za-z0-9_-]*")  # Of a resource.
 _JOINS_WITHIN_S = 10.0  # The time that an embedded worker has to join.
 namespace = ""  # Of named actors.
 env_vars: dict[str, str] = {}  # The variables of runtime_env, for every trial's environment.
+code = _runtime_env.Code()  # The directories of runtime_env, for every executor.
 
 
 class ClientContext(dict):  # type: ignore[type-arg]
@@ -79,6 +80,7 @@ def init(
         raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
     if not _initialized and not _driver.is_open():  # What an earlier init() said is over.
         _driver.settings.cpus = _driver.settings.gpus = _driver.settings.resources = None
+        globals()["code"] = _runtime_env.Code()
     if address not in (None, "", "auto", "local"):
         if "/" in str(address) or ":" in str(address):
             raise ValueError(f"address {address!r} is not the name of a cluster (rt context list)")
@@ -93,32 +95,21 @@ def init(
         _driver.settings.gpus = int(num_gpus)
     if resources:
         _driver.settings.resources = _checked_resources(resources)
-    env_vars.update(_checked_env(runtime_env))
+    variables, directories = _runtime_env.read(runtime_env)
+    if runtime_env is not None:
+        env_vars.update(variables)
+        globals()["code"] = _code_for(directories)
     globals()["namespace"] = namespace or ""
     _initialized = True
     cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"
     return ClientContext(address=cluster, node_ip_address="127.0.0.1")
 
 
-def _checked_env(runtime_env: Optional[dict[str, Any]]) -> dict[str, str]:
-    """The variables of runtime_env. The working directory is that of the script in any case."""
-    given = dict(runtime_env or {})
-    found = given.pop("env_vars", None) or {}
-    place = given.get("working_dir")
-    if isinstance(place, (str, os.PathLike)) and os.path.realpath(place) == os.getcwd():
-        del given["working_dir"]
-    for key in given:
-        if key not in _HARMLESS:
-            print(
-                f"rt.init: runtime_env[{key!r}] is ignored: tasks and trials run with the packages "
-                "of the cluster, in the directory of the script, and with its modules",
-                file=sys.stderr,
-                flush=True,
-            )
-    return {str(name): str(value) for name, value in found.items()}
-
-
-_HARMLESS = ("config", "eager_install", "worker_process_setup_hook_timeout")
+def _code_for(given: _runtime_env.Code) -> _runtime_env.Code:
+    """The executors of an embedded cluster are in the script's directory in any case."""
+    if _driver.is_embedded() and given.working_dir == os.path.realpath(os.getcwd()):
+        return given._replace(working_dir="")
+    return given
 
 
 def _checked_resources(resources: dict[str, float]) -> dict[str, float]:

@@ -118,8 +118,9 @@ os.rename(sys.argv[1] + ".tmp", sys.argv[1])
 class Bridge:
     """A driver outside of jobs: one `rt bridge`, and a call after the other."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"], env=cluster.env,
+    def __init__(self, cluster: Cluster, env: dict[str, str] | None = None) -> None:
+        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"],
+                                      env=env or cluster.env,
                                       cwd=cluster.work, text=True, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE)
 

@@ -353,6 +353,7 @@ void Auditor::On(const event::AttemptStarted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(e.rank < owner.asks.ranks, "the rank exists");
   Must(owner.started.insert(e.rank).second, "a rank starts once");
+  if (e.attempt.owner.is_executor()) ExecutorOf(e.attempt.owner.executor()).started_at = at_;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
 }
 void Auditor::On(const event::AttemptEnded& e) {
@@ -372,6 +373,7 @@ void Auditor::On(const event::AttemptEnded& e) {
   owner.live = false;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;
+  if (e.attempt.owner.is_executor()) NoteExecutorEnd(e);
   if (e.attempt.owner.is_trial() && TrialOf(e.attempt.owner.trial()).held && HasNoCheckpoint(owner))
     ++ExperimentOf(e.attempt.owner.trial().experiment).unsaved_pauses;
   const bool own_fault =

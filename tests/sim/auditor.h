@@ -171,6 +171,10 @@ class Auditor {
     bool detached = false;
     std::string actor;
     int64_t max_restarts = 0;
+    Millis started_at = 0;        // Its newest attempt; 0: it has not.
+    uint64_t quick_failures = 0;  // In a row.
+    Millis failed_at = 0;         // The newest of them,
+    bool is_delayed = false;      // and whether a pause was announced since.
   };
   struct TrialBook {
     OwnerBook runs;
@@ -249,6 +253,7 @@ class Auditor {
   void On(const event::JobEnded& e);
   void On(const event::ExecutorRequested& e);
   void On(const event::ExecutorReleaseRequested& e);
+  void On(const event::ExecutorDelayed& e);
   void On(const event::ExecutorEnded& e);
   void On(const event::ExperimentCreated& e);
   void On(const event::ExperimentStopRequested& e);
@@ -398,6 +403,7 @@ class Auditor {
   ExecutorBook& ExecutorOf(ExecutorId id);
   bool IsLive(const AttemptId& attempt);
   Millis HeardAt(const TruthSession& session) const;
+  void NoteExecutorEnd(const event::AttemptEnded& e);
   void CheckExecutorPlaced(const event::AttemptPlaced& e);
   void CheckSessions();
   bool Asked(const std::string& what, const std::string& id) const;

@@ -7,6 +7,16 @@ namespace {
 
 // How late an awake head may notice that a session's lease ran out: ticks queue behind appends.
 constexpr Millis kLeaseSlack = 3'000;
+// The same for the end of a pause, also while heads and journals stand still.
+constexpr Millis kPauseSlack = 20'000;
+
+// What a detached actor waits after so many failures in a row, each within a minute of its start:
+// nothing, 1 s, 2 s, 4 s, and so on to a minute.
+Millis PauseOwed(uint64_t failures) {
+  Millis pause = failures < 2 ? 0 : 1'000;
+  for (uint64_t i = 2; i < failures && pause < 60'000; ++i) pause *= 2;
+  return std::min<Millis>(pause, 60'000);
+}
 
 }  // namespace
 
@@ -51,6 +61,29 @@ void Auditor::On(const event::ExecutorReleaseRequested& e) {
        "an executor is released by its driver, or after its session");
 }
 
+void Auditor::NoteExecutorEnd(const event::AttemptEnded& e) {
+  ExecutorBook& executor = ExecutorOf(e.attempt.owner.executor());
+  const bool failed =
+      e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;
+  const bool was_quick = executor.started_at == 0 || at_ - executor.started_at < 60'000;
+  if (failed) executor.quick_failures = was_quick ? executor.quick_failures + 1 : 0;
+  if (failed) executor.failed_at = at_;
+  executor.started_at = 0;
+}
+
+// Its failure announces a pause, and the end of the pause is said once.
+void Auditor::On(const event::ExecutorDelayed& e) {
+  ExecutorBook& executor = ExecutorOf(e.executor);
+  Must(executor.detached && !executor.runs.over && !executor.runs.live,
+       "only a detached actor that does not run is delayed");
+  const Millis until = executor.failed_at + PauseOwed(executor.quick_failures);
+  Must(executor.is_delayed == (e.until == 0), "a pause is announced, and ends once");
+  Must(e.until == 0 || (e.until == until && at_ == executor.failed_at),
+       "an actor pauses for as long as its failures in a row say");
+  Must(e.until != 0 || at_ >= until, "a pause is not cut short");
+  executor.is_delayed = e.until != 0;
+}
+
 void Auditor::On(const event::ExecutorEnded& e) {
   ExecutorBook& executor = ExecutorOf(e.executor);
   OwnerBook& runs = executor.runs;
@@ -88,6 +121,8 @@ void Auditor::On(const event::ExecutorEnded& e) {
 void Auditor::CheckExecutorPlaced(const event::AttemptPlaced& e) {
   const ExecutorBook& executor = ExecutorOf(e.attempt.owner.executor());
   Must(executor.detached || executor.runs.number == 0, "an executor is not placed again");
+  Must(!executor.is_delayed && at_ - executor.failed_at >= PauseOwed(executor.quick_failures),
+       "an actor that fails over and over is not placed before its pause is over");
   Must(executor.max_restarts < 0 || executor.runs.failures <= executor.max_restarts,
        "a detached actor is restarted as often as it may be");
 }
@@ -111,6 +146,9 @@ void Auditor::CheckSessions() {
     if (executor.runs.stop_requested) continue;
     const bool may_wait = executor.detached || executor.runs.live || executor.runs.number == 0;
     Must(may_wait, "an executor whose process has ended is over");
+    const Millis paused_to = executor.failed_at + PauseOwed(executor.quick_failures);
+    Must(!executor.is_delayed || at_ - std::max(paused_to, head_at_) <= kPauseSlack,
+         "a pause ends");
     if (executor.detached) continue;
     Must(executor.opener.owner.kind == Owner::Kind::kNone || IsLive(executor.opener),
          "no executor outlives the attempt that opened its session");

@@ -376,6 +376,8 @@ def check_events(tree: Tree) -> None:
                       if re.match(r"head/core/\w*events\.h$", path))
     docs = tree.files.get("docs/journal.md", "")
     proto = tree.files.get("proto/rt/store/journal.proto", "")
+    stored = "".join(text for path, text in tree.files.items()
+                     if re.match(r"proto/rt/store/\w*\.proto$", path))
     auditor = "".join(strip(text) for path, text in tree.files.items()
                       if re.match(r"tests/sim/auditor\w*\.cc$", path))
     record = re.search(r"message Record \{.*?\n\}", proto, re.S)
@@ -386,7 +388,7 @@ def check_events(tree: Tree) -> None:
             tree.say("docs/journal.md", 1, f"no row for {name}")
         elif fields and re.split(r",\s*", fields.group(1)) != row.group(1).strip().split(", "):
             tree.say("docs/journal.md", line_of(docs, row.start()), f"other fields of {name}")
-        if not re.search(rf"^message {name} \{{", proto, re.M):
+        if not re.search(rf"^message {name} \{{", stored, re.M):
             tree.say("proto/rt/store/journal.proto", 1, f"no message {name}")
         if not record or not re.search(rf"\b{name} \w+ = \d+;", record.group(0)):
             tree.say("proto/rt/store/journal.proto", 1, f"{name} is not in Record")

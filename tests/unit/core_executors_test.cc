@@ -219,4 +219,79 @@ TEST_CASE("executors: a driver may not release those of another session") {
   CHECK(story.Do(release).verdict.ok());
 }
 
+TEST_CASE("executors: a detached actor that fails over and over pauses, in any head") {
+  Story story;
+  const std::string actor = R"(,"detached":true,"actor":{"name":"a"},"max_restarts":-1)";
+  REQUIRE(story.Do(AsksFor(1, "k", actor)).verdict.ok());
+  auto fail = [&](uint32_t attempt) {
+    story.SyncTwice();
+    story.Exit(FenceOfExecutor(1, attempt), 1, 0);
+    return story.core.world.state.executors.at({1}).restart_at - story.now;
+  };
+  fail(1);
+  CHECK(StateOfExecutor(story, 1) != "PENDING");  // At once.
+  CHECK(fail(2) == 1'000);
+  CHECK(StateOfExecutor(story, 1) == "PENDING");
+  const auto view = ExecutorView(story.core, {.now = story.now + 1}, {1});
+  REQUIRE(view.ok());
+  CHECK(view->Find("waiting")->GetString("reason") ==
+        "restarts in 1 s: failed 2 times in a row (exited with code 1)");
+  CHECK(view->GetString("restart_at") == FormatTime(story.now + 1'000));
+  auto await = [&](Core& core, Millis from, Millis pause) {
+    for (Millis waited = 0; waited < pause; waited += 100) {
+      CHECK(core.world.state.executors.at({1}).runs.live() == nullptr);
+      Step(core, input::Tick{}, from + waited);
+    }
+    Step(core, input::Tick{}, from + pause);
+    CHECK(core.world.state.executors.at({1}).runs.live() != nullptr);
+    CheckInvariants(core);
+  };
+  Core next;
+  next.world.state = story.core.world.state;
+  Reindex(next.world);
+  CheckInvariants(next);
+  Step(next, input::StartHead{"c", "test", "1"}, story.now);
+  input::Sync sync = story.SyncInput();
+  Step(next, sync, story.now);
+  await(next, story.now, 1'000);
+  story.now += 1'000;
+  story.Do(input::Tick{});
+  CHECK(fail(3) == 2'000);
+  // A pause does not keep anybody from ending it.
+  input::StopExecutor kill{.executor = {}, .owner = "ann", .actor = "a", .reason = "x"};
+  CHECK(story.Do(kill).verdict.ok());
+  CHECK(StateOfExecutor(story, 1) == "ENDED");
+  CHECK(story.core.world.index.executors.delayed.empty());
+}
+
+TEST_CASE("executors: a pause grows to a minute; a process that ran for a minute ends the row") {
+  Story story;
+  const std::string actor = R"(,"detached":true,"actor":{"name":"a"},"max_restarts":-1)";
+  REQUIRE(story.Do(AsksFor(1, "k", actor)).verdict.ok());
+  const std::vector<Millis> owed = {0, 1'000, 2'000, 4'000, 8'000, 16'000, 32'000, 60'000, 60'000};
+  uint32_t attempt = 0;
+  const auto pause = [&] {
+    const Millis until = story.core.world.state.executors.at({1}).restart_at;
+    return until == 0 ? 0 : until - story.now;
+  };
+  auto wait_for = [&](Millis span) {
+    for (Millis waited = 0; waited < span; waited += 250) {
+      story.now += 250;
+      story.Sync();
+      story.Do(input::Tick{});
+    }
+  };
+  for (Millis each : owed) {
+    story.SyncTwice();
+    story.Exit(FenceOfExecutor(1, ++attempt), 1, 0);
+    CHECK(pause() == each);
+    wait_for(each);
+  }
+  story.SyncTwice();
+  wait_for(limits::kActorSteadyAfter);
+  story.Exit(FenceOfExecutor(1, ++attempt), 1, 0);
+  CHECK(pause() == 0);
+  CHECK(StateOfExecutor(story, 1) != "PENDING");
+}
+
 }  // namespace rt

@@ -1,18 +1,17 @@
 #include "worker/link/executor_relay.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <thread>
 
 #include "common/base/status.h"
 #include "common/base/status_code.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/task_stream.h"
 #include "common/run/owned_fd.h"
 #include "common/run/random.h"
 #include "common/run/unix_address.h"
@@ -23,22 +22,7 @@ namespace {
 
 // Each has two threads at both ends. A driver has one connection for each task that runs.
 constexpr size_t kStreamsMax = 256;
-constexpr size_t kRelayPieceBytes = 256u << 10;
-constexpr int kConnectWaitMs = 10'000;
-constexpr int kLookMs = 200;  // For a relay that stops.
 constexpr const char* kTaskSocket = "/trial/tasks.sock";
-
-absl::StatusOr<int> ListenOnce(const std::string& path) {
-  RT_ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return ErrnoStatus(errno, "socket");
-  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      ::listen(fd, 1) == 0)
-    return fd;
-  const absl::Status failed = ErrnoStatus(errno, "listen at " + path);
-  ::close(fd);
-  return failed;
-}
 
 // A state directory may have a longer path than an address takes: it goes through a descriptor.
 absl::StatusOr<int> ConnectToTasks(const std::string& run_dir) {
@@ -52,52 +36,6 @@ absl::StatusOr<int> ConnectToTasks(const std::string& run_dir) {
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   ::close(fd);
   return gone;
-}
-
-// Whether all was sent. A program that does not read holds it up until `is_over`.
-bool SendAll(int fd, std::string_view bytes, const std::function<bool()>& is_over) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-      continue;
-    }
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent == 0 || (errno != EAGAIN && errno != EWOULDBLOCK) || is_over()) return false;
-    pollfd room{fd, POLLOUT, 0};
-    ::poll(&room, 1, kLookMs);
-  }
-  return true;
-}
-
-// From the socket to the stream, to the socket's end, which becomes an empty message.
-template <class Stream>
-void PumpOut(int fd, Stream& stream) {
-  v1::TaskBytes piece;
-  std::string& data = *piece.mutable_data();
-  while (true) {
-    data.resize(kRelayPieceBytes);
-    const ssize_t count = ::recv(fd, data.data(), data.size(), 0);
-    if (count < 0 && errno == EINTR) continue;
-    data.resize(count > 0 ? static_cast<size_t>(count) : 0);
-    if (!stream.Write(piece) || count <= 0) return;
-  }
-}
-
-// From the stream to the socket, to an empty message. False: a side is gone, and the socket is shut
-// down, which ends the other direction as well.
-template <class Stream>
-bool PumpIn(int fd, Stream& stream, const std::function<bool()>& is_over) {
-  v1::TaskBytes piece;
-  while (stream.Read(&piece)) {
-    if (piece.data().empty()) {
-      ::shutdown(fd, SHUT_WR);
-      return true;
-    }
-    if (!SendAll(fd, piece.data(), is_over)) break;
-  }
-  ::shutdown(fd, SHUT_RDWR);
-  return false;
 }
 
 class TaskService final : public v1::TaskService::Service {
@@ -219,14 +157,11 @@ absl::StatusOr<Json> ExecutorRelay::Open(const Json& route) {
 }
 
 void ExecutorRelay::Carry(Stream& stream, int listener, const std::string& path) {
-  int accepted = -1;
-  for (int waited = 0; accepted < 0 && waited < kConnectWaitMs; waited += kLookMs) {
-    pollfd wait{listener, POLLIN, 0};
-    if (::poll(&wait, 1, kLookMs) > 0)
-      accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  const auto is_over = [this] {
     std::lock_guard lock(mutex_);
-    if (stopping_) break;
-  }
+    return stopping_;
+  };
+  const int accepted = AcceptOnce(listener, is_over);
   ::close(listener);
   ::unlink(path.c_str());
   const OwnedFd fd(accepted);
@@ -237,10 +172,6 @@ void ExecutorRelay::Carry(Stream& stream, int listener, const std::string& path)
   // The first answer says that it is connected there; without it the driver sees the end.
   if (stream.bytes->Write(piece) && stream.bytes->Read(&piece)) {
     std::thread out([&] { PumpOut(fd.get(), *stream.bytes); });
-    const auto is_over = [this] {
-      std::lock_guard lock(mutex_);
-      return stopping_;
-    };
     if (!PumpIn(fd.get(), *stream.bytes, is_over)) stream.context.TryCancel();
     out.join();
   } else {

@@ -56,8 +56,8 @@ class ExecutorRelay {
   bool stopping_ = false;
 };
 
-// The other end: streams that daemons of other nodes open to executors here. `admit` says which
-// node calls, or refuses.
+// The other end: streams that daemons of other nodes, or the head, open to executors here. `admit`
+// refuses other callers.
 std::unique_ptr<grpc::Service> MakeTaskService(
     std::string state_dir, std::function<absl::Status(const grpc::ServerContext&)> admit);
 

@@ -201,8 +201,10 @@ class Service final : public v1::PeerService::CallbackService {
     });
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
-  // Of a call of TaskService, which may block.
-  absl::Status AdmitMember(const grpc::ServerContextBase& context) {
+  // Of a call of TaskService, which may block: by another node, or by the head for a driver outside
+  // of the cluster.
+  absl::Status AdmitCaller(const grpc::ServerContextBase& context) {
+    if (IsHead(context)) return absl::OkStatus();
     RT_ASSIGN_OR_RETURN(const uint64_t node, Admit(context));
     return check_member_ ? check_member_(node) : absl::OkStatus();
   }
@@ -249,6 +251,12 @@ class Service final : public v1::PeerService::CallbackService {
     }
     return absl::OkStatus();
   }
+  bool IsHead(const grpc::ServerContextBase& context) {
+    const auto auth = context.auth_context();
+    if (auth == nullptr) return false;
+    const absl::StatusOr<Identity> who = peers_.Find(*auth);
+    return who.ok() && who->cluster_id == cluster_id_ && who->role == "head";
+  }
   // The number of the node that asks.
   absl::StatusOr<uint64_t> Admit(const grpc::ServerContextBase& context) {
     auto auth = context.auth_context();
@@ -293,7 +301,7 @@ struct PeerServer::Impl {
       : service(options, std::move(cluster_id), trees) {
     if (options.state_dir.empty()) return;
     tasks = MakeTaskService(options.state_dir, [this](const grpc::ServerContext& context) {
-      return service.AdmitMember(context);
+      return service.AdmitCaller(context);
     });
   }
   Service service;

@@ -134,7 +134,14 @@ class RuntimeContext:
         """The runtime_env of the script: what rt.init got of it."""
         from rt import _runtime
 
-        return {"env_vars": dict(_runtime.env_vars)} if _runtime.env_vars else {}
+        found: dict[str, Any] = {}
+        if _runtime.env_vars:
+            found["env_vars"] = dict(_runtime.env_vars)
+        if _runtime.code.working_dir:
+            found["working_dir"] = _runtime.code.working_dir
+        if _runtime.code.py_modules:
+            found["py_modules"] = list(_runtime.code.py_modules)
+        return found
 
     @property
     def namespace(self) -> str:

@@ -63,16 +63,20 @@ class Detached:
             with open(os.path.join(directory, ACTOR_FILE), "wb") as file:
                 file.write(pickle.dumps(made, 5))
             manifest = self._driver.push_dir(directory)
+            wanted = spec()
             self._driver.call(
                 "executor_request", session=self._session, count=1,
                 key=f"{self._session}-actor-{actor.id}",
                 spec={
-                    **spec(),
+                    **wanted,
                     "name": options["name"],
                     "detached": True,
                     "actor": {"name": options["name"], "class": actor.function.name},
                     "max_restarts": int(options.get("max_restarts") or 0),
-                    "inputs": [{"manifest": manifest, "env": "RT_ACTOR"}],
+                    "inputs": [
+                        *wanted.get("inputs", []),
+                        {"manifest": manifest, "env": "RT_ACTOR"},
+                    ],
                 },
             )  # fmt: skip
         except (RtError, ValueError, OSError, pickle.PicklingError) as error:

@@ -43,7 +43,10 @@ def dial_at_once(directory: str) -> socket.socket:
 
 
 def dial_path(path: str, timeout_s: float = _TIMEOUT_S) -> socket.socket:
-    """A connection to a Unix socket with a short path. Raises OSError."""
+    """A connection to a Unix socket with a short path; "@name" is in the abstract namespace. Raises
+    OSError."""
+    if path.startswith("@"):
+        path = "\0" + path[1:]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(timeout_s)

@@ -7,6 +7,7 @@ from typing import Any, Union
 
 import cloudpickle
 
+from rt import _runtime_env
 from rt.core._records import AHEAD_MAX, STREAM, Options
 
 _SHARED_OPTIONS = (
@@ -77,15 +78,12 @@ def resources_of(options: dict[str, Any], cpus: float) -> tuple[tuple[str, float
 
 
 def env_vars_of(options: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The variables of runtime_env, sorted."""
-    given = options.get("runtime_env") or {}
-    for key in given:
-        if key not in ("env_vars", "config"):
-            raise NotImplementedError(
-                f"runtime_env={{{key!r}: …}}: rt sets env_vars of tasks; packages and files are "
-                "those of the cluster"
-            )
-    return tuple(sorted((str(k), str(v)) for k, v in (given.get("env_vars") or {}).items()))
+    """The variables of runtime_env, sorted, and its code. Raises what is wrong with it."""
+    given = options.get("runtime_env")
+    if not given:
+        return ()
+    env, code = _runtime_env.read(given)
+    return tuple(sorted((*env.items(), *code.of_task())))
 
 
 def count_of(options: dict[str, Any], key: str, default: int, least: int) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Callable
 from rt.core._assigned import assigned, to_text
 from rt.core._near import listens
 from rt.core._places import Pool, Slot
+from rt.core._spec import code_of
 
 _AFTER_S = 0.3  # Tasks that have waited for so long found no capacity at once.
 _LINGER_S = 0.2  # A driver that takes results one by one does not wait in between.
@@ -136,7 +137,12 @@ class OwnCapacity:
             "RT_ASSIGNED": to_text(spec["resources"]),
             "RT_TRIAL_DIR": trial_dir,
         }
-        return subprocess.Popen(spec["argv"], env=env, stdin=subprocess.DEVNULL)
+        code = code_of(pool.shape)  # It is on this machine.
+        if code.py_modules:
+            folders = [os.path.dirname(each) for each in code.py_modules]
+            env["PYTHONPATH"] = os.pathsep.join([*folders, env.get("PYTHONPATH", "")])
+        place = code.working_dir or None
+        return subprocess.Popen(spec["argv"], env=env, stdin=subprocess.DEVNULL, cwd=place)
 
 
 def width_of(capacity: dict[str, float], shape: tuple[tuple[str, float], ...]) -> int:

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import os
 import queue
-import select
 import socket
 import sys
 import threading
@@ -17,9 +16,11 @@ from rt import _driver, _runtime
 from rt._errors import RtError
 from rt.core._channel import Channel
 from rt.core._client import Client
+from rt.core._code import StoredCode
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
-from rt.core._dial import KEEP, KILL, TASKS, boot_id, dial, dial_at_once, dial_path, greet
+from rt.core._dial import TASKS, boot_id, dial, dial_at_once, greet
+from rt.core._far import OtherMachines, second_connection
 from rt.core._hub import Hub
 from rt.core._keepers import Keeper
 from rt.core._near import (
@@ -35,8 +36,6 @@ from rt.core._places import Conn, Pool, Slot
 from rt.core._spec import executor_spec
 
 _HOLD_MS = 10_000
-_ANSWERS_WITHIN_S = 5.0  # A process of another machine.
-_FAR_AGAIN_S = 0.02
 _AGAIN_S = 0.2  # The head is away: it is asked again.
 _LIMIT_S = 2.0  # How long the size of the cluster is taken as known.
 _CLOSE_S = 5.0
@@ -64,9 +63,9 @@ class Places:
         self._queued: set[int] = set()  # Pools about which the other thread will ask.
         self.is_closed = False
         self._sources = Sources()
+        self._code = StoredCode(driver)
         self._near: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
         self._far: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
-        self._far_connection: Optional[_driver.Driver] = None
         self._dialling: set[int] = set()  # Slots for which that thread makes a process.
         for name, work in (
             ("rt-executors", self._work),
@@ -80,6 +79,7 @@ class Places:
         self._hub = hub
         self._detached = Detached(self._driver, self.session, self._secret, hub)
         self._own = OwnCapacity(hub, self._spec_of)
+        self._others = OtherMachines(self._driver, self.session, self._secret, self)
 
     # Called with the hub's lock: nothing here blocks.
 
@@ -103,14 +103,15 @@ class Places:
         if sources is None:
             return None
         try:
-            return self._greeted(dial_at_once(slot.trial_dir), slot, number, sources)
+            return self.greeted(dial_at_once(slot.trial_dir), slot, number, sources)
         except OSError:
             return None
 
-    def _greeted(
+    def greeted(
         self, sock: socket.socket, slot: Slot, number: int, sources: dict[str, Any],
         what: int = TASKS,
     ) -> Channel:  # fmt: skip
+        """The connection to a process of the slot, which has been told who its driver is."""
         try:
             greet(sock, self._secret, what, number)
         except BaseException:
@@ -129,7 +130,7 @@ class Places:
         if slot.is_local:
             self._near.put(lambda: kill_near(slot.trial_dir, self._secret, pid))
         else:
-            self._far.put(lambda: self._kill_far(slot, pid))
+            self._far.put(lambda: self._others.kill(slot, pid))
 
     def dial_later(self, slot: Slot) -> None:
         """A new process of a slot, in another thread; `spare_came` follows."""
@@ -149,7 +150,31 @@ class Places:
             return str(known["reason"])
         return cause_in(conn.slot.trial_dir, conn.pid)
 
-    # In the thread for this machine.
+    def sources(self) -> dict[str, Any]:
+        """The sources of the user's modules, from the files if need be."""
+        return self._sources.read()
+
+    # In the threads for this machine and for others.
+
+    def _dial_far(self, slot: Slot) -> None:
+        hub = self._hub
+        channel, number = self._others.reach(slot, TASKS)
+        with hub.lock:
+            self._dialling.discard(id(slot))
+            if channel is not None:
+                hub.schedule.spare_came(slot, channel, number)
+            else:
+                self._give_up(slot)
+        hub.pump.wake()
+
+    def _give_up(self, slot: Slot) -> None:
+        """A slot that was not reached may be of no use. With the lock."""
+        why = self._others.reason_of(slot)
+        if why is not None:
+            self._pools.pop(slot.executor, None)
+            self._hub.schedule.cannot(slot.pool, why)
+            self._hub.schedule.slot_went(slot.pool, slot.executor, why, False)
+            self._work.put(lambda: self._release([slot.executor], why))
 
     def _dial_near(self, slot: Slot) -> None:
         hub = self._hub
@@ -158,84 +183,16 @@ class Places:
             number = hub.conn_number()
         channel = None
         with contextlib.suppress(OSError):  # The schedule asks again.
-            channel = self._greeted(dial(slot.trial_dir), slot, number, sources)
+            channel = self.greeted(dial(slot.trial_dir), slot, number, sources)
         with hub.lock:
             self._dialling.discard(id(slot))
             if channel is not None:
                 hub.schedule.spare_came(slot, channel, number)
         hub.pump.wake()
-
-    # In the thread for other machines, which may wait for the head.
-
-    def _far_socket(self, slot: Slot) -> Optional[socket.socket]:
-        try:
-            way = self._far_driver().call("executor_dial", id=slot.executor)
-            return dial_path(str(way["socket"]))
-        except (RtError, ValueError, OSError):
-            return None  # If the executor has gone, the head says so.
-
-    def _far_driver(self) -> _driver.Driver:
-        if self._far_connection is None:
-            self._far_connection = _second_connection(self._driver)
-        return self._far_connection
 
     def dial_keeper(self, keeper: Keeper) -> None:
         """Starts the process that keeps values on another machine; `came` follows."""
-
-        def dial() -> None:
-            channel, _ = self._reach_far(keeper.slot, KEEP)
-            with self._hub.lock:
-                keeper.came(channel)
-            self._hub.pump.wake()
-
-        self._far.put(dial)
-
-    def _dial_far(self, slot: Slot) -> None:
-        hub = self._hub
-        channel, number = self._reach_far(slot, TASKS)
-        with hub.lock:
-            self._dialling.discard(id(slot))
-            if channel is not None:
-                hub.schedule.spare_came(slot, channel, number)
-        hub.pump.wake()
-
-    def _reach_far(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
-        hub = self._hub
-        end = time.monotonic() + LISTENS_WITHIN_S
-        channel, number = None, 0
-        while channel is None and time.monotonic() < end and not self.is_closed:
-            with hub.lock:
-                if slot.pool.slots.get(slot.executor) is not slot:
-                    break  # It has gone.
-                number = hub.conn_number()
-            channel = self._try_far(slot, number, what)
-            if channel is None:
-                time.sleep(_FAR_AGAIN_S)
-        return channel, number
-
-    def _try_far(self, slot: Slot, number: int, what: int) -> Optional[Channel]:
-        """A process that has said that it is there; None: not now."""
-        sock = self._far_socket(slot)
-        if sock is None:
-            return None
-        try:
-            sources = self._sources.read() if what == TASKS else {}
-            channel = self._greeted(sock, slot, number, sources, what)
-            while not channel.flush():
-                select.select([], [sock], [], _ANSWERS_WITHIN_S)
-            ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
-            if ready and sock.recv(1, socket.MSG_PEEK):
-                return channel
-        except OSError:
-            pass
-        sock.close()
-        return None
-
-    def _kill_far(self, slot: Slot, pid: int) -> None:
-        sock = self._far_socket(slot)
-        if sock is not None:
-            with contextlib.suppress(OSError), sock:
-                greet(sock, self._secret, KILL, pid)
+        self._far.put(lambda: self._others.dial_keeper(keeper))
 
     def create_detached(self, actor: Any) -> None:
         """Asks for a detached actor, and connects to it."""
@@ -350,7 +307,7 @@ class Places:
 
     def _spec_of(self, pool: Pool) -> dict[str, Any]:
         params = {"secret": self._secret, "session": self.session}
-        return executor_spec(self._driver, pool.shape, params)
+        return executor_spec(self._driver, pool.shape, params, self._code)
 
     def _learn_limit(self, pool: Pool) -> None:
         self._totals = _runtime.read_resources("total", self._driver)
@@ -374,7 +331,7 @@ class Places:
                 print(f"rt: an executor was not given back: {error}", file=sys.stderr, flush=True)
 
     def _watch(self) -> None:
-        driver = _second_connection(self._driver)
+        driver = second_connection(self._driver)
         seen: Any = None
         yielded_at = 0.0
         told = ""
@@ -444,19 +401,15 @@ class Places:
             self._reached.discard(number)
             if number not in self._pools:
                 return  # It has ended.
-            if is_good or (not is_local and self._driver.inside_job):
+            if is_good or (not is_local and not self._driver.embedded):
                 width = hub.schedule.width(pool)
                 slot = Slot(number, pool, trial_dir, node, width, is_local)
                 hub.schedule.slot_came(pool, slot)
             else:
                 self._pools.pop(number)
                 name = f"executor {number} on {node.get('name')}"
-                if is_local:
-                    why = f"{name} did not listen within {LISTENS_WITHIN_S:g} s"
-                    hub.schedule.slot_went(pool, number, why, False)
-                else:
-                    why = f"{name} cannot be reached from this machine"
-                    hub.schedule.cannot(pool, f"{why}; run the script in the cluster (rt submit)")
+                why = f"{name} did not listen within {LISTENS_WITHIN_S:g} s"
+                hub.schedule.slot_went(pool, number, why, False)
                 self._work.put(lambda: self._release([number], why))
         hub.pump.wake()
 
@@ -471,12 +424,6 @@ def _run(queued: queue.SimpleQueue[Optional[Callable[[], Any]]]) -> None:
             work()
         except Exception as error:  # The thread must live: what it does is asked again.
             print(f"rt: tasks: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-
-
-def _second_connection(driver: _driver.Driver) -> _driver.Driver:
-    if isinstance(driver, _driver.SocketDriver):
-        return _driver.SocketDriver(os.environ["RT_SOCKET"], os.environ["RT_TOKEN"])
-    return driver  # A bridge answers several requests at a time.
 
 
 def open_session() -> Client:

@@ -8,14 +8,20 @@ from typing import Any
 
 from rt import _driver, _runtime
 from rt._pack import import_path
+from rt._runtime_env import Code, split
+from rt.core._code import StoredCode
 from rt.core._places import Shape
 from rt.core._preload import modules_of_main
 
 
-def executor_spec(driver: _driver.Driver, shape: Shape, params: dict[str, Any]) -> dict[str, Any]:
-    """An executor for tasks of this shape. params: what its process is told."""
-    resources, env_vars = shape
-    env = {**_runtime.env_vars, **dict(env_vars)}
+def executor_spec(
+    driver: _driver.Driver, shape: Shape, params: dict[str, Any], stored: StoredCode
+) -> dict[str, Any]:
+    """An executor for tasks of this shape. params: what its process is told. Raises what storing
+    its code raises."""
+    resources, pairs = shape
+    env_vars, _ = split(pairs)
+    env = {**_runtime.env_vars, **env_vars}
     path = import_path(outside_job=not driver.inside_job)
     if path:
         env.setdefault("PYTHONPATH", path)
@@ -37,4 +43,12 @@ def executor_spec(driver: _driver.Driver, shape: Shape, params: dict[str, Any]) 
         spec["cwd"] = os.getcwd()
     elif os.environ.get("RT_BUNDLE"):
         spec["bundle"] = os.environ["RT_BUNDLE"]
+    stored.add_to(spec, code_of(shape))
     return spec
+
+
+def code_of(shape: Shape) -> Code:
+    """The code of a task's own runtime_env, and what it does not say, of rt.init."""
+    _, own = split(shape[1])
+    given = _runtime.code
+    return Code(own.working_dir or given.working_dir, own.py_modules or given.py_modules)

@@ -1,0 +1,129 @@
+"""The executors of other machines. In a job the daemon of this node carries the bytes; outside of
+the cluster `rt bridge` does, through the head (adr/0041). All here may wait for the head, and is
+called from one thread, without the hub's lock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import time
+from typing import Any, Optional
+
+from rt import _driver
+from rt._errors import RtError
+from rt.core._channel import Channel
+from rt.core._dial import KEEP, KILL, TASKS, dial_path, greet
+from rt.core._keepers import Keeper
+from rt.core._near import LISTENS_WITHIN_S
+from rt.core._places import Slot
+
+_ANSWERS_WITHIN_S = 5.0  # A process there.
+_AGAIN_S = 0.02
+_AGAIN_OUTSIDE_S = 0.2  # Each try takes a connection of the head.
+
+
+class OtherMachines:
+    """The ways of a session to executors that are not on this machine."""
+
+    def __init__(self, driver: _driver.Driver, session: str, secret: str, places: Any) -> None:
+        self._driver = driver
+        self._session = session
+        self._secret = secret
+        self._places = places
+        self._hub = places._hub
+        self._connection: Optional[_driver.Driver] = None
+        # By executor: the code and the reason of the newest try that failed.
+        self._whys: dict[int, tuple[str, str]] = {}
+        self._told: set[int] = set()
+
+    def dial_keeper(self, keeper: Keeper) -> None:
+        """Starts the process that keeps values there; `came` follows."""
+        channel, _ = self.reach(keeper.slot, KEEP)
+        with self._hub.lock:
+            keeper.came(channel)
+        self._hub.pump.wake()
+
+    def reach(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
+        """A new process of a slot, and its number; None: it cannot be reached, or has gone."""
+        hub = self._hub
+        end = time.monotonic() + LISTENS_WITHIN_S
+        channel, number = None, 0
+        self._whys.pop(slot.executor, None)
+        while channel is None and time.monotonic() < end and not self._places.is_closed:
+            with hub.lock:
+                if slot.pool.slots.get(slot.executor) is not slot:
+                    break  # It has gone.
+                number = hub.conn_number()
+            channel = self._try(slot, number, what)
+            if channel is None:
+                time.sleep(_AGAIN_S if self._driver.inside_job else _AGAIN_OUTSIDE_S)
+        return channel, number
+
+    def reason_of(self, slot: Slot) -> Optional[str]:
+        """Why a slot that is still there cannot be reached from outside of the cluster; None: it
+        has gone, or is tried again, which is said once. With the lock."""
+        code, why = self._whys.pop(slot.executor, ("", ""))
+        if not why or slot.pool.slots.get(slot.executor) is not slot:
+            return None
+        name = f"executor {slot.executor} on {slot.node.get('name')}"
+        if code not in _driver.ASK_AGAIN:
+            return f"{name} cannot be reached from this machine: {why}"
+        if slot.executor not in self._told:
+            self._told.add(slot.executor)
+            print(f"rt: {name} is not reached yet: {why}", file=sys.stderr, flush=True)
+        return None
+
+    def _try(self, slot: Slot, number: int, what: int) -> Optional[Channel]:
+        """A process that has said that it is there; None: not now."""
+        sock = self._socket(slot)
+        if sock is None:
+            return None
+        try:
+            sources = self._places.sources() if what == TASKS else {}
+            channel: Channel = self._places.greeted(sock, slot, number, sources, what)
+            while not channel.flush():
+                select.select([], [sock], [], _ANSWERS_WITHIN_S)
+            ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
+            if ready and sock.recv(1, socket.MSG_PEEK):
+                return channel
+            self._note(slot, "its process ended at once, or did not answer")
+        except OSError as error:
+            self._note(slot, str(error))
+        sock.close()
+        return None
+
+    def kill(self, slot: Slot, pid: int) -> None:
+        """Has the executor kill a process of its own."""
+        sock = self._socket(slot)
+        if sock is not None:
+            with contextlib.suppress(OSError), sock:
+                greet(sock, self._secret, KILL, pid)
+
+    def _socket(self, slot: Slot) -> Optional[socket.socket]:
+        try:
+            return dial_path(str(self._way_to(slot.executor)["socket"]))
+        except (RtError, ValueError, OSError) as error:
+            self._note(slot, str(error), getattr(error, "code", ""))
+            return None  # If the executor has gone, the head says so.
+
+    def _way_to(self, executor: int) -> Any:
+        if self._connection is None:
+            self._connection = second_connection(self._driver)
+        if self._driver.inside_job:
+            return self._connection.call("executor_dial", id=executor)
+        return self._connection.call("executor_dial", executor=executor, session=self._session)
+
+    def _note(self, slot: Slot, why: str, code: str = "") -> None:
+        if not self._driver.inside_job:
+            self._whys[slot.executor] = (code, why)
+
+
+def second_connection(driver: _driver.Driver) -> _driver.Driver:
+    """One for a thread that may wait long: a bridge answers many requests at a time, the socket of
+    a daemon one."""
+    if isinstance(driver, _driver.SocketDriver):
+        return _driver.SocketDriver(os.environ["RT_SOCKET"], os.environ["RT_TOKEN"])
+    return driver
