@@ -139,6 +139,11 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }
 
+// A threshold of a metric that is called plateau is a number, or one comparison with a number.
+bool IsPlateauRule(const Json& value) {
+  return value.is_object() && value.Find("<=") == nullptr && value.Find(">=") == nullptr;
+}
+
 absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
   const Json* stop = json.Find("stop");
   if (stop == nullptr || stop->is_null()) return absl::OkStatus();
@@ -151,6 +156,11 @@ absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
                      "for example: loss < 0.1 or training_iteration >= 100");
   for (const auto& [key, value] : stop->object()) {
     std::string path = "stop/" + key;
+    if (key == "plateau" && IsPlateauRule(value)) {
+      RT_ASSIGN_OR_RETURN(spec.plateau,
+                          ParsePlateau(value, path, spec.metric, spec.mode == Mode::kMin));
+      continue;
+    }
     StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};
     for (const Objective& each : spec.objectives)
       if (each.metric == key) rule.at_most = each.mode == Mode::kMin;

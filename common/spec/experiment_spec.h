@@ -40,6 +40,7 @@
 #include "common/base/json.h"
 #include "common/base/time.h"
 #include "common/spec/algorithm.h"
+#include "common/spec/plateau.h"
 #include "common/spec/policies.h"
 #include "common/spec/reallocation.h"
 #include "common/spec/resource_request.h"
@@ -111,6 +112,7 @@ struct ExperimentSpec {
   AlgorithmSpec scheduler;
   std::vector<StopRule> stop;
   StopExpression stop_when;  // Besides these rules.
+  PlateauRule plateau;       // As well.
   ResourceRequest resources;
   ReallocationSpec reallocation;  // Trials get others while the search runs.
   int max_concurrent = 0;

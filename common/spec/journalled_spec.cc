@@ -339,6 +339,7 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     spec.preflight.wanted = true;
     Reader(*json, "preflight", warnings).Read("min_bus_gbps", spec.preflight.min_bus_gbps);
   }
+  if (const Json* json = reader.Find("plateau")) spec.plateau = PlateauFromNormal(*json);
   if (const Json* json = reader.Find("reallocation"))
     spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {

@@ -212,6 +212,7 @@ std::string NormalText(const ExperimentSpec& spec) {
   }
   if (spec.reallocation.is_given()) json.Set("reallocation", NormalReallocation(spec.reallocation));
   if (spec.stop_when.is_given()) json.Set("stop_when", spec.stop_when.text);
+  if (spec.plateau.is_given()) json.Set("plateau", NormalPlateau(spec.plateau));
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   if (spec.preflight.wanted)
     json.Set("preflight", Json::MakeObject({{"min_bus_gbps", spec.preflight.min_bus_gbps}}));

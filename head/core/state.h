@@ -16,6 +16,7 @@
 #include "common/spec/curve.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
+#include "common/spec/plateau.h"
 #include "head/core/attempt.h"
 #include "head/core/chosen.h"
 #include "head/core/events.h"
@@ -76,10 +77,11 @@ struct Trial {
   std::vector<TrialClone> clones;  // The newest limits::kClonesKept.
   uint32_t cloned = 0;             // All of them.
   std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
+  PlateauWindow plateau;           // Where its experiment has a plateau rule.
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format, clones, cloned, curve);
+            spec_format, clones, cloned, curve, plateau);
 
   // The configuration, as JSON, of that attempt.
   const std::string& ParamsOf(uint32_t attempt) const;

@@ -372,6 +372,7 @@ class Auditor {
   // Whether a configuration has the parameters that the space asks for, and no others.
   void CheckShape(const Json& space, const Json& params) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
+  static bool IsOnPlateau(const AuditedSpec& spec, const TrialBook& trial, const AttemptId& id);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
                  double loss_max) const;
   void CheckStart(TrialId id);

@@ -69,7 +69,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   } else if (stop != nullptr) {
     spec.stop_at = stop->GetDouble("training_iteration");
     for (const auto& [key, threshold] : stop->object())
-      if (key != "training_iteration") spec.stop_keys.insert(key);
+      if (key != "training_iteration" && key != "plateau") spec.stop_keys.insert(key);
+    if (const Json* plateau = stop->Find("plateau")) {
+      spec.has_plateau = true;
+      spec.plateau_std = plateau->GetDouble("std");
+      spec.stop_keys.insert("loss");
+    }
   }
   if (const Json* keep = json->Find("checkpoints")) {
     spec.keep = keep->GetInt("num_to_keep");
@@ -303,6 +308,8 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (spec.asha && loss && row.iteration >= spec.EndOf(trial->bracket)) trial->reached_end = true;
     trial->kept.push_back({OrderOf(e.attempt), row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
+    if (spec.has_plateau && loss && !trial->lacks_metric)
+      trial->reached_end |= IsOnPlateau(spec, *trial, e.attempt);
     if (spec.median_from > 0 && loss)
       FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }

@@ -21,6 +21,19 @@ std::string WithExpression(uint64_t seed, std::string text) {
                       R"("stop":"training_iteration >= )" + bound + R"( or other < 0")");
 }
 
+// In every second run with a map of stop rules, a plateau ends trials as well. As below, the share
+// follows from the seed.
+std::string WithPlateau(uint64_t seed, std::string text) {
+  const std::string rules = R"("stop":{)";
+  const size_t at = text.find(rules);
+  if (at == std::string::npos || Rng(seed, kStopStream + 1).Below(2) == 0) return text;
+  return text.insert(at + rules.size(), R"("plateau":{"std":9.1,"num_results":3},)");
+}
+
+std::string WithRules(uint64_t seed, std::string text) {
+  return WithPlateau(seed, WithExpression(seed, std::move(text)));
+}
+
 }  // namespace
 
 std::string Simulation::DrawExperiment(bool may_ask) {
@@ -90,7 +103,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return WithOtherSearch(WithOtherScheduler(
-      WithReallocation(WithBounds(WithPreflight(WithExpression(seed_, std::move(text)))))));
+      WithReallocation(WithBounds(WithPreflight(WithRules(seed_, std::move(text)))))));
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows
