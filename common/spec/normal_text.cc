@@ -126,12 +126,14 @@ Json ToNormal(const CheckpointPolicy& policy) {
 }
 
 Json ToNormal(const DriverSpec& driver) {
-  return Json::MakeObject({{"suggests", driver.searches},
-                           {"judges", driver.schedules},
-                           {"chooses", driver.selects_next},
-                           {"watches", driver.observes},
-                           {"search", driver.search},
-                           {"scheduler", driver.scheduler}});
+  Json json = Json::MakeObject({{"suggests", driver.searches},
+                                {"judges", driver.schedules},
+                                {"chooses", driver.selects_next},
+                                {"watches", driver.observes},
+                                {"search", driver.search},
+                                {"scheduler", driver.scheduler}});
+  if (driver.explores) json.Set("explores", true);
+  return json;
 }
 
 Json ToNormal(const std::vector<InputFile>& inputs) {

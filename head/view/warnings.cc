@@ -37,6 +37,10 @@ std::string FallbackText(const Experiment& experiment, const ExperimentIndex& in
     return "scheduler: " + spec.scheduler.name + " had no answer for " +
            std::to_string(experiment.fallback_trials) +
            " clones, whose configurations were drawn; the last time: " + experiment.fallback_reason;
+  if (spec.driver.explores)
+    return "scheduler: the driver changed no configuration of " +
+           std::to_string(experiment.fallback_trials) + " clones, which have those of " +
+           spec.scheduler.name + "; the last time: " + experiment.fallback_reason;
   return "search: " + spec.search.name + " had no answer for " +
          std::to_string(experiment.fallback_trials) + " of " +
          std::to_string(experiment.trials.size()) +

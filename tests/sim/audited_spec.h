@@ -71,6 +71,7 @@ struct AuditedSpec {
   Millis time_budget = 0;
   // Of its driver.
   bool asks_driver = false, searches = false, schedules = false, selects_next = false;
+  bool driver_explores = false;
   std::string search = "basic";
 
   bool has_model() const { return search != "basic" && !searches; }

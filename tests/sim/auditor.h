@@ -171,6 +171,11 @@ class Auditor {
     std::string actor;
     int64_t max_restarts = 0;
   };
+  struct CloneQuestion {
+    uint64_t seq = 0;  // Of the record that asks.
+    uint32_t from = 0;
+    std::string params;
+  };
   struct TrialBook {
     OwnerBook runs;
     uint32_t bracket = 0;
@@ -191,6 +196,7 @@ class Auditor {
     std::optional<bool> gate;        // As GateAt said when it came to its highest rung.
     std::set<double> promoted;       // The rungs that it may continue from.
     size_t exploited = 0;            // The comparison after which it was cloned last.
+    std::optional<CloneQuestion> question;  // To its driver.
     bool reallocating = false;       // Paused to get other resources.
     bool must_pause = false;         // Others wait for the nodes that it has.
   };
@@ -360,6 +366,10 @@ class Auditor {
   void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;
   void Clone(ExperimentId id, const ClonedTrial& clone);
+  void CheckAsked(const event::Answered& e);
+  void CheckExplored(const event::Answered& e);
+  static void CloseQuestions(ExperimentBook& experiment, uint64_t through);
+  static void DropQuestions(ExperimentBook& experiment, uint32_t cloned);
   void CheckHeld(TrialId id);
   void CheckPromotion(TrialId id);
   void CheckUnpromoted(const event::Answered& e);

@@ -87,6 +87,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.searches = driver->GetBool("suggests");
     spec.schedules = driver->GetBool("judges");
     spec.selects_next = driver->GetBool("chooses");
+    spec.driver_explores = driver->GetBool("explores");
   }
   if (const Json* search = json->Find("search"))
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
@@ -196,6 +197,7 @@ void Auditor::On(const event::TrialEnded& e) {
   Must(!trial.runs.live, "a trial that ended has no live attempt");
   trial.runs.over = true;
   trial.end = e.end;
+  trial.question.reset();
   const bool by_rule = trial.cause == StopCause::kRule || trial.cause == StopCause::kMaxT;
   const bool by_metric = trial.cause == StopCause::kMetric;
   Must(e.end == TrialEnd::kFailed || !by_metric, "who leaves the metric out is FAILED");

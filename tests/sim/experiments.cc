@@ -144,9 +144,9 @@ std::string Simulation::WithBounds(std::string text) const {
 
 // In every sixth run asha is its promotion variant, PASHA, or the promotion variant that checks
 // ranks. In every fourth population based training takes its place, by turns with its synchronous
-// variant and PB2, in every twelfth the median stopping rule, and in every twelfth HyperBand. The
-// share follows from the seed and not from the run's generator, so that the other runs keep their
-// course.
+// variant and PB2, and in half of those without PB2 a driver explores, in every twelfth the median
+// stopping rule, and in every twelfth HyperBand. The share follows from the seed and not from the
+// run's generator, so that the other runs keep their course.
 std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t at = text.find("\"asha\"");
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
@@ -169,9 +169,12 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
       R"("pbt":{"synch":true,"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)",
       R"("pb2":{"hyperparam_bounds":{"lr":[0,1]},)",
       R"("pbt":{"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)"};
+  const uint64_t population = Rng(seed_, kSchedulerStream + 2).Below(3);
   text.replace(at, length,
-               populations[Rng(seed_, kSchedulerStream + 2).Below(3)] +
+               populations[population] +
                    std::string(R"("time_attr":"training_iteration","perturbation_interval":2})"));
+  if (population != 1 && Rng(seed_, kSchedulerStream + 4).Below(2) == 0)
+    text.replace(text.size() - 1, 1, R"(,"driver":{"explores":true}})");
   // A search that learns is refused beside it.
   const size_t search = text.find("\"search\":") + 9;
   return text.replace(search, text.find(",\"", search) - search, "\"basic\"");

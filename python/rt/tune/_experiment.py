@@ -207,6 +207,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
     advice = Advice(
         searcher=search if isinstance(search, Searcher) else None,
         scheduler=None if runs_in_head(scheduler) else scheduler,
+        explore=getattr(scheduler, "custom_explore_fn", None) if runs_in_head(scheduler) else None,
         stoppers=stoppers,
         callbacks=asked_callbacks(request.run.callbacks),
         seed=spec.get("seed"),
