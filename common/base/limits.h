@@ -24,6 +24,8 @@ inline constexpr size_t kExploreSamplesMax = 128;
 // A stop expression is looked at for every row; people write a handful of comparisons.
 inline constexpr size_t kStopExpressionBytesMax = 4'096;
 inline constexpr int kStopExpressionDepthMax = 32;
+// Values of a trial that a plateau rule compares: they are kept in the state for each trial.
+inline constexpr uint32_t kPlateauResultsMax = 256;
 // Bytes of one message on the byte streams: 1 MiB chunks measured best, with room for headers.
 inline constexpr size_t kChunkMessageBytesMax = 16u << 20;
 inline constexpr size_t kStreamPieceBytes = 1u << 20;

@@ -91,13 +91,6 @@ double BegunBy(double interval, double t) {
   return (count + 1) * interval <= t ? (count + 1) * interval : count * interval;
 }
 
-absl::Status CheckPbt(const Json& options, std::string_view path) {
-  if (!options.Find(kMutations)->object().empty()) return absl::OkStatus();
-  return SpecError(std::string(path) + "/" + kMutations,
-                   "names the parameters that are mutated, at least one",
-                   "for example {lr: {loguniform: [1e-4, 1e-1]}}");
-}
-
 AlgorithmTable MakePbtTable() {
   using Type = AlgorithmOption::Type;
   AlgorithmTable table{
@@ -110,7 +103,7 @@ AlgorithmTable MakePbtTable() {
       .options = PopulationOptions(),
       .needs_metric = true,
       .changes_params = true,
-      .check = CheckPbt};
+      .driver_may_explore = true};
   for (AlgorithmOption& option : std::vector<AlgorithmOption>{
            {.name = kMutations,
          .type = Type::kMutations,

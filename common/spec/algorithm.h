@@ -59,6 +59,8 @@ struct AlgorithmTable {
   // Of a scheduler: it changes the configurations of trials, so that their results are not those of
   // what was proposed.
   bool changes_params = false;
+  // Of a scheduler: the driver may change the configurations of its clones.
+  bool driver_may_explore = false;
   // Rules between options, which ranges do not express. `path` is that of the options.
   absl::Status (*check)(const Json& options, std::string_view path) = nullptr;
   // Of a search algorithm: what it cannot search is refused, with the path in the space.

@@ -99,17 +99,25 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
 }
 
 // A trial begins with the parameters of the space, so that the others would be mutated for nobody.
+// Where none is mutated, the driver changes them.
 absl::Status CheckMutated(const ExperimentSpec& spec) {
+  const AlgorithmTable& table = *FindTable(AlgorithmKind::kScheduler, spec.scheduler.name);
+  if (spec.driver.explores && !table.driver_may_explore)
+    return SpecError("driver/explores", "the scheduler " + table.name + " makes no clones for it",
+                     "use pbt");
   const bool is_drawn_here = !spec.driver.searches && !spec.space.skeleton.object().empty();
-  if (!is_drawn_here) return absl::OkStatus();
   std::vector<std::string> known;
   for (const auto& [parameter, value] : spec.space.skeleton.object()) known.push_back(parameter);
-  for (const AlgorithmOption& option :
-       FindTable(AlgorithmKind::kScheduler, spec.scheduler.name)->options) {
+  for (const AlgorithmOption& option : table.options) {
     if (option.type != AlgorithmOption::Type::kMutations) continue;
-    for (const auto& [name, mutation] : spec.scheduler.options.Find(option.name)->object())
-      if (spec.space.skeleton.Find(name) == nullptr)
-        return SpecError("scheduler/" + spec.scheduler.name + "/" + option.name + "/" + name,
+    const std::string path = "scheduler/" + table.name + "/" + option.name;
+    const Json& mutations = *spec.scheduler.options.Find(option.name);
+    if (mutations.object().empty() && !spec.driver.explores)
+      return SpecError(path, "names the parameters that are mutated, at least one",
+                       "for example {lr: {loguniform: [1e-4, 1e-1]}}");
+    for (const auto& [name, mutation] : mutations.object())
+      if (is_drawn_here && spec.space.skeleton.Find(name) == nullptr)
+        return SpecError(path + "/" + name,
                          "the space has no parameter '" + EscapeControl(name) + "'",
                          DidYouMean(name, known));
   }
@@ -139,6 +147,11 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }
 
+// A threshold of a metric that is called plateau is a number, or one comparison with a number.
+bool IsPlateauRule(const Json& value) {
+  return value.is_object() && value.Find("<=") == nullptr && value.Find(">=") == nullptr;
+}
+
 absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
   const Json* stop = json.Find("stop");
   if (stop == nullptr || stop->is_null()) return absl::OkStatus();
@@ -151,6 +164,11 @@ absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
                      "for example: loss < 0.1 or training_iteration >= 100");
   for (const auto& [key, value] : stop->object()) {
     std::string path = "stop/" + key;
+    if (key == "plateau" && IsPlateauRule(value)) {
+      RT_ASSIGN_OR_RETURN(spec.plateau,
+                          ParsePlateau(value, path, spec.metric, spec.mode == Mode::kMin));
+      continue;
+    }
     StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};
     for (const Objective& each : spec.objectives)
       if (each.metric == key) rule.at_most = each.mode == Mode::kMin;
@@ -201,11 +219,13 @@ absl::Status ReadDriver(const Json& json, DriverSpec& driver) {
   if (value == nullptr || value->is_null()) return absl::OkStatus();
   if (!value->is_object()) return SpecError("driver", "must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(
-      *value, {"suggests", "judges", "chooses", "watches", "search", "scheduler"}, "driver"));
+      *value, {"suggests", "judges", "chooses", "watches", "explores", "search", "scheduler"},
+      "driver"));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.searches));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.schedules));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.selects_next));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.observes));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "explores", driver.explores));
   RT_RETURN_IF_ERROR(ReadText(*value, "search", driver.search, limits::kNameBytesMax));
   return ReadText(*value, "scheduler", driver.scheduler, limits::kNameBytesMax);
 }

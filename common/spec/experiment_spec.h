@@ -24,8 +24,8 @@
 //   preflight false | true | {"min_bus_gbps": n}
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min",
 //     "durable_after": "store"|"peer"|"local"}
-//   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "search": name,
-//   "scheduler": name}
+//   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "explores": bool,
+//   "search": name, "scheduler": name}
 //   Set by clients, not by people: trainable (a name), bundle (manifest digest of the working
 //   directory), inputs [{"manifest": digest, "env": NAME}], cwd (path on the same machine).
 #pragma once
@@ -40,6 +40,7 @@
 #include "common/base/json.h"
 #include "common/base/time.h"
 #include "common/spec/algorithm.h"
+#include "common/spec/plateau.h"
 #include "common/spec/policies.h"
 #include "common/spec/reallocation.h"
 #include "common/spec/resource_request.h"
@@ -77,10 +78,11 @@ struct DriverSpec {
   bool schedules = false;     // Decides about rows: a trial continues after its answer.
   bool selects_next = false;  // Selects the next trial: trials are created paused.
   bool observes = false;      // Only reads; how far it has read is remembered.
+  bool explores = false;      // Changes the configurations of clones before they are made.
   std::string search;     // Names of what it asks, for people; empty: the head's own.
   std::string scheduler;
 
-  bool IsAsked() const { return searches || schedules || selects_next || observes; }
+  bool IsAsked() const { return searches || schedules || selects_next || observes || explores; }
 };
 
 // Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.
@@ -111,6 +113,7 @@ struct ExperimentSpec {
   AlgorithmSpec scheduler;
   std::vector<StopRule> stop;
   StopExpression stop_when;  // Besides these rules.
+  PlateauRule plateau;       // As well.
   ResourceRequest resources;
   ReallocationSpec reallocation;  // Trials get others while the search runs.
   int max_concurrent = 0;

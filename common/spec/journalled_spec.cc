@@ -343,6 +343,7 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     else warnings.push_back(MessageOf(expression.status()) + "; it is ignored");
   }
   ReadPreflightFrom(reader, spec.preflight, warnings);
+  if (const Json* json = reader.Find("plateau")) spec.plateau = PlateauFromNormal(*json);
   if (const Json* json = reader.Find("reallocation"))
     spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {
@@ -351,6 +352,7 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     driver.Read("judges", spec.driver.schedules);
     driver.Read("chooses", spec.driver.selects_next);
     driver.Read("watches", spec.driver.observes);
+    driver.Read("explores", spec.driver.explores);
     driver.Read("search", spec.driver.search);
     driver.Read("scheduler", spec.driver.scheduler);
   }

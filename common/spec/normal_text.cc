@@ -126,12 +126,14 @@ Json ToNormal(const CheckpointPolicy& policy) {
 }
 
 Json ToNormal(const DriverSpec& driver) {
-  return Json::MakeObject({{"suggests", driver.searches},
-                           {"judges", driver.schedules},
-                           {"chooses", driver.selects_next},
-                           {"watches", driver.observes},
-                           {"search", driver.search},
-                           {"scheduler", driver.scheduler}});
+  Json json = Json::MakeObject({{"suggests", driver.searches},
+                                {"judges", driver.schedules},
+                                {"chooses", driver.selects_next},
+                                {"watches", driver.observes},
+                                {"search", driver.search},
+                                {"scheduler", driver.scheduler}});
+  if (driver.explores) json.Set("explores", true);
+  return json;
 }
 
 Json ToNormal(const std::vector<InputFile>& inputs) {
@@ -219,6 +221,7 @@ std::string NormalText(const ExperimentSpec& spec) {
   }
   if (spec.reallocation.is_given()) json.Set("reallocation", NormalReallocation(spec.reallocation));
   if (spec.stop_when.is_given()) json.Set("stop_when", spec.stop_when.text);
+  if (spec.plateau.is_given()) json.Set("plateau", NormalPlateau(spec.plateau));
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   AddPreflight(spec.preflight, json);
   return json.Dump();

@@ -109,11 +109,13 @@ struct Answered {
   std::vector<uint32_t> resumed;
   uint64_t session = 0;   // The driver's, as by DriverAnswered; 0: an algorithm of the head.
   bool finished = false;  // As by SearchFinished.
-  // Of the created and cloned trials: those that its model left out.
+  // Of the created and cloned trials: those that its model, or the driver, left out.
   std::vector<FallbackTrial> fallbacks;
   std::vector<ClonedTrial> cloned;
+  // They are cloned by the answer of the driver that has read this record.
+  std::vector<AskedClone> asked;
   RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
-            resumed, session, finished, fallbacks, cloned);
+            resumed, session, finished, fallbacks, cloned, asked);
 };
 
 }  // namespace rt::event

@@ -8,6 +8,7 @@
 
 #include "common/base/limits.h"
 #include "common/search/basic.h"
+#include "head/core/driver_hooks.h"
 
 namespace rt {
 namespace {
@@ -25,7 +26,8 @@ bool IsEmpty(const World& world, const event::Answered& answer) {
                       answer.observed_through >
                           world.state.experiments.at(answer.experiment).answered_seq;
   return !is_new && answer.created.empty() && answer.stopped.empty() && answer.paused.empty() &&
-         answer.resumed.empty() && answer.cloned.empty() && !answer.finished;
+         answer.resumed.empty() && answer.cloned.empty() && answer.asked.empty() &&
+         !answer.finished;
 }
 
 // What is said of the trials from `first` on.
@@ -222,6 +224,25 @@ SearchReview ReviewFor(const World& world, ExperimentId id) {
   return review;
 }
 
+// The clones, or the questions about them. Trials that are compared together continue together,
+// once the driver has answered.
+void AddClones(const ExperimentIndex& index, const std::vector<ReviewClone>& clones,
+               event::Answered& answer) {
+  for (const ReviewClone& clone : clones) {
+    if (index.spec.driver.explores)
+      answer.asked.push_back({clone.trial, clone.from, clone.params.Dump()});
+    else answer.cloned.push_back({clone.trial, clone.from, clone.checkpoint, clone.params.Dump()});
+  }
+  if (!answer.asked.empty() && index.chosen.scheduler->compares_population(index.spec))
+    answer.resumed.clear();
+}
+
+// Its population waits until the driver has answered.
+bool WaitsForClones(const Experiment& experiment, const ExperimentIndex& index) {
+  return index.spec.driver.explores && index.chosen.scheduler->compares_population(index.spec) &&
+         std::any_of(experiment.trials.begin(), experiment.trials.end(), HasOpenClone);
+}
+
 }  // namespace
 
 uint64_t NewestStored(const Runs& runs) {
@@ -348,6 +369,7 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
   event::Answered answer = AnswerOf(world, id, index.chosen.scheduler->table());
   if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
     return answer;
+  if (WaitsForClones(experiment, index)) return answer;
   SearchReview review = ReviewFor(world, id);
   const bool compares_all = index.chosen.clones && !review.paused.empty() &&
                             index.chosen.scheduler->compares_population(index.spec);
@@ -370,8 +392,7 @@ event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint
     if (is_bounded && answer.stopped.size() == limits::kTrialsPerStepMax) break;
     answer.stopped.push_back({stop.trial, StopCause::kEarly, std::move(stop.reason)});
   }
-  for (const ReviewClone& clone : verdict.clones)
-    answer.cloned.push_back({clone.trial, clone.from, clone.checkpoint, clone.params.Dump()});
+  AddClones(index, verdict.clones, answer);
   return answer;
 }
 

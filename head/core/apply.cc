@@ -347,6 +347,7 @@ struct Applier {
     trial.reason = e.reason;
     trial.error = e.error;
     trial.ended_at = at;
+    trial.open_clone = {};
     ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
     index.pending.erase(e.trial.number);
     NotePaused(index, trial);
@@ -427,6 +428,10 @@ struct Applier {
                                  paused.reason});
     for (uint32_t number : e.resumed) (*this)(event::TrialResumed{{e.experiment, number}});
     for (const ClonedTrial& clone : e.cloned) ApplyClone(world, e.experiment, clone, at);
+    if (e.session != 0 && world.index.experiments.at(e.experiment).spec.driver.explores)
+      CloseQuestions(experiment, e.observed_through);
+    for (const AskedClone& asked : e.asked)
+      experiment.trials.at(asked.number).open_clone = {seq, asked.from, asked.params};
     if (e.finished) experiment.search_finished = true;
     experiment.fallback_trials += static_cast<uint32_t>(e.fallbacks.size());
     if (!e.fallbacks.empty()) experiment.fallback_reason = e.fallbacks.back().reason;
@@ -441,6 +446,7 @@ struct Applier {
   void operator()(const event::RungRecorded& e) {
     Trial& trial = TrialOf(e.trial);
     RT_CHECK(trial.milestones.insert(e.milestone).second);
+    trial.open_clone = {};  // It is compared anew.
     std::vector<Rung>& rungs = state().experiments.at(e.trial.experiment).rungs;
     auto rung = std::find_if(rungs.begin(), rungs.end(), [&](const Rung& r) {
       return r.bracket == e.bracket && r.milestone == e.milestone;

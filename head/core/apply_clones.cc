@@ -43,6 +43,10 @@ void ApplyClone(World& world, ExperimentId id, const ClonedTrial& clone, Millis 
       {clone.from, clone.checkpoint, copy.iteration, at, trial.params, copy.attempt});
   if (trial.clones.size() > limits::kClonesKept) trial.clones.erase(trial.clones.begin());
   ++trial.cloned;
+  trial.open_clone = {};
+  // The configurations that were made of its own are those of what it no longer continues.
+  for (Trial& other : experiment.trials)
+    if (other.open_clone.seq != 0 && other.open_clone.from == clone.number) other.open_clone = {};
   trial.params = clone.params;
   trial.has_best = false;
   trial.best = trial.best_iteration = 0;
@@ -60,6 +64,11 @@ void ApplyClone(World& world, ExperimentId id, const ClonedTrial& clone, Millis 
   live->suspending = live->replaced = true;
   live->checkpoint_rows.clear();
   live->shards.clear();
+}
+
+void CloseQuestions(Experiment& experiment, uint64_t through) {
+  for (Trial& trial : experiment.trials)
+    if (trial.open_clone.seq <= through) trial.open_clone = {};
 }
 
 event::TrialResumed ApplyReallocated(World& world, const event::TrialReallocated& e) {

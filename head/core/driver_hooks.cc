@@ -60,9 +60,12 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
       return Invalid("a trial's name is longer than " + std::to_string(kTrialNameMax) + " bytes");
     RT_RETURN_IF_ERROR(CheckResources(draft.core, suggestion.resources));
   }
+  for (const auto& one : input.explored)
+    if (one.failure.empty()) RT_RETURN_IF_ERROR(CheckParams(one.params));
   std::vector<uint32_t> named = input.pauses;
   named.insert(named.end(), input.resumes.begin(), input.resumes.end());
   for (const auto& stop : input.stops) named.push_back(stop.number);
+  for (const auto& one : input.explored) named.push_back(one.number);
   for (uint32_t number : named)
     if (number >= experiment.trials.size()) return NotFound("no such trial");
   return absl::OkStatus();
@@ -101,6 +104,55 @@ void TakeDecisions(const Experiment& experiment, const input::AnswerQuestions& i
     if (may_change(number) && (waits || paused.contains(number)) && resumed.insert(number).second)
       answer.resumed.push_back(number);
   }
+}
+
+constexpr char kNoExploreAnswer[] = "the driver said nothing of the configuration";
+
+// Those about which the driver, which has read as far as it says, was asked.
+std::vector<const Trial*> ExploredBy(const Experiment& experiment, uint64_t through) {
+  std::vector<const Trial*> asked;
+  for (const Trial& trial : experiment.trials)
+    if (HasOpenClone(trial) && trial.open_clone.seq <= through) asked.push_back(&trial);
+  return asked;
+}
+
+// The clones whose configurations the driver has made, or left as they were. A trial that is to be
+// stopped, or whose parent has ended or is another trial's clone now, stays as it is.
+void TakeExplored(const World& world, const input::AnswerQuestions& input,
+                  event::Answered& answer) {
+  const Experiment& experiment = world.state.experiments.at(input.experiment);
+  const ExperimentIndex& index = world.index.experiments.at(input.experiment);
+  if (!index.spec.driver.explores) return;
+  const std::vector<const Trial*> asked = ExploredBy(experiment, input.through);
+  for (const Trial* trial : asked) {
+    const OpenClone& open = trial->open_clone;
+    const Trial& parent = experiment.trials.at(open.from);
+    const uint64_t checkpoint = NewestStored(parent.runs);
+    const auto is_of = [](uint32_t number) {
+      return [number](const auto& one) { return one.number == number; };
+    };
+    const bool is_stopped =
+        std::any_of(answer.stopped.begin(), answer.stopped.end(), is_of(trial->id.number));
+    const bool is_parent_cloned =
+        std::any_of(answer.cloned.begin(), answer.cloned.end(), is_of(open.from));
+    if (is_stopped || is_parent_cloned || !IsOpen(parent) || checkpoint == 0) continue;
+    const auto said =
+        std::find_if(input.explored.rbegin(), input.explored.rend(), is_of(trial->id.number));
+    const bool is_said = said != input.explored.rend() && said->failure.empty();
+    answer.cloned.push_back(
+        {trial->id.number, open.from, checkpoint, is_said ? said->params : open.params});
+    if (is_said) continue;
+    answer.fallbacks.push_back(
+        {trial->id.number, said == input.explored.rend() ? kNoExploreAnswer : said->failure});
+  }
+  // Trials that are compared together continue together.
+  if (asked.empty() || !index.chosen.scheduler->compares_population(index.spec)) return;
+  for (const Trial& trial : experiment.trials)
+    if (HasOpenClone(trial) && trial.open_clone.seq > input.through) return;
+  for (uint32_t number : index.paused)
+    if (const Trial& trial = experiment.trials[number];
+        trial.pause_cause == PauseCause::kScheduler && IsOpen(trial) && !trial.runs.live())
+      answer.resumed.push_back(number);
 }
 
 // Trials that were suggested already and wait for capacity.
@@ -194,6 +246,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
                          .session = input.session};
   TakeDecisions(*experiment, input, answer);
   TakeSuggestions(draft.core.world, input, answer);
+  TakeExplored(draft.core.world, input, answer);
   answer.finished =
       input.search_finished && !experiment->search_finished && experiment->is_searching();
   EmitAnswer(draft, std::move(answer));
@@ -201,6 +254,8 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   MaybeFinish(draft, id);
   return absl::OkStatus();
 }
+
+bool HasOpenClone(const Trial& trial) { return trial.open_clone.seq != 0 && IsOpen(trial); }
 
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now) {
   auto heard = core.soft.drivers.find(id);

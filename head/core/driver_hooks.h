@@ -13,6 +13,8 @@ namespace rt {
 
 // The trials whose configuration the driver is asked for now, by number.
 std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
+// The trial is to be cloned, and its driver is asked with which configuration.
+bool HasOpenClone(const Trial& trial);
 // Nothing was heard of the experiment's driver for limits::kDriverAwayAfter.
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now);
 

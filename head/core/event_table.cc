@@ -28,9 +28,9 @@ M MeaningOfAnswer(const event::Answered& e) {
     meaning.owners.push_back(Owner::Of(TrialId{e.experiment, paused.number}));
   for (const ClonedTrial& clone : e.cloned)
     meaning.owners.push_back(Owner::Of(TrialId{e.experiment, clone.number}));
-  // A driver reads of the trials that it created itself, and of those that are resumed. If it read
-  // its other answers, it would answer each of them.
-  if (meaning.invites_placement) meaning.reader = {e.experiment};
+  // A driver reads of the trials that it created itself, of those that are resumed, and of clones
+  // that it is asked about. If it read its other answers, it would answer each of them.
+  if (meaning.invites_placement || !e.asked.empty()) meaning.reader = {e.experiment};
   else if (e.session != 0) meaning.reader = {e.experiment, e.session};
   return meaning;
 }

@@ -275,8 +275,9 @@ struct ReportsAccepted {
   // The last kept row comes with a checkpoint, whose commit may follow.
   bool reported_with_checkpoint = false;
   std::vector<CurveRow> curve;  // Of the kept rows, where the trial's scheduler compares curves.
+  std::vector<double> plateau;  // The values of the kept rows that a plateau rule compares.
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, reported_with_checkpoint, curve);
+            rows_digest, reported_with_checkpoint, curve, plateau);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {

@@ -209,6 +209,15 @@ struct ClonedTrial {
   RT_FIELDS(ClonedTrial, number, from, checkpoint, params);
 };
 
+// A trial that is to be cloned once its driver has seen `params`, the configuration that the
+// scheduler of the head has made.
+struct AskedClone {
+  uint32_t number = 0;
+  uint32_t from = 0;
+  std::string params;  // JSON.
+  RT_FIELDS(AskedClone, number, from, params);
+};
+
 // A trial whose search model had no answer: its configuration is what the search algorithm proposes
 // without results.
 struct FallbackTrial {

@@ -283,6 +283,13 @@ struct AnswerQuestions {
   };
   std::vector<Stop> stops;
   std::vector<uint32_t> pauses, resumes;  // Trials, by number.
+  // What it made of the configuration of a clone about which it was asked.
+  struct Explored {
+    uint32_t number = 0;
+    std::string params;        // JSON.
+    std::string failure = {};  // Why it made nothing of it: `params` is not read then.
+  };
+  std::vector<Explored> explored;
   bool stop_all = false;
   std::string stop_all_reason;
 };

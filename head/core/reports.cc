@@ -19,6 +19,7 @@ struct Position {
   uint64_t seq = 0;
   bool with_checkpoint = false;
   std::optional<double> best;  // Of the trial, up to the row.
+  bool on_plateau = false;     // By the rule of the experiment.
 };
 
 // What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
@@ -59,6 +60,7 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
+  if (spec.plateau.is_given()) note(spec.plateau.metric);
   for (const std::string& name : draft.index().experiments.at(id).stop_names) note(name);
   for (const NamedMetric& named : draft.index().experiments.at(id).chosen.scheduler_metrics)
     note(named.metric);
@@ -88,7 +90,22 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     return {StopCause::kRule, "met the stop rule on " + rule->key};
   if (spec.stop_when.IsMet(view))
     return {StopCause::kRule, "met the stop rule " + Excerpt(spec.stop_when.text)};
+  if (position.on_plateau)
+    return {StopCause::kRule, "the last " + std::to_string(spec.plateau.num_results) +
+                                  " values of " + spec.plateau.metric + " are a plateau"};
   return Schedule(draft, trial, view, position);
+}
+
+// Whether the row's value, which is noted in the event, makes a plateau of the trial's newest ones.
+bool ReachesPlateau(const Trial& trial, const PlateauRule& rule, const RowView& view,
+                    event::ReportsAccepted& accepted) {
+  if (!rule.is_given()) return false;
+  const std::optional<double> value = RowValue(view, rule.metric);
+  if (!value) return false;
+  accepted.plateau.push_back(*value);
+  const AttemptId& attempt = accepted.attempt;
+  return IsPlateau(
+      rule, Extended(rule, trial.plateau, attempt.number, attempt.generation, accepted.plateau));
 }
 
 // A row that lacks the key of a constraint does not keep it.
@@ -154,6 +171,7 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
             acceptance.event);
   Position position{acceptance.kept.attempt, row.seq, with_checkpoint};
   if (acceptance.event.has_best) position.best = acceptance.event.best;
+  position.on_plateau = ReachesPlateau(trial, spec.plateau, view, acceptance.event);
   Decision decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
                               : DecideRow(draft, trial, spec, view, position);
   // A pause outlives the rows that come after it in the batch.

@@ -16,6 +16,7 @@
 #include "common/spec/curve.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
+#include "common/spec/plateau.h"
 #include "head/core/attempt.h"
 #include "head/core/chosen.h"
 #include "head/core/events.h"
@@ -47,6 +48,14 @@ struct TrialClone {
   RT_FIELDS(TrialClone, from, checkpoint, iteration, at, params_before, attempt);
 };
 
+// That the driver is asked about a clone, see event::Answered::asked.
+struct OpenClone {
+  uint64_t seq = 0;  // Of the record that asks; 0: the driver is asked nothing.
+  uint32_t from = 0;
+  std::string params;  // JSON.
+  RT_FIELDS(OpenClone, seq, from, params);
+};
+
 struct Trial {
   TrialId id;
   std::string params;  // JSON.
@@ -76,10 +85,12 @@ struct Trial {
   std::vector<TrialClone> clones;  // The newest limits::kClonesKept.
   uint32_t cloned = 0;             // All of them.
   std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
+  PlateauWindow plateau;           // Where its experiment has a plateau rule.
+  OpenClone open_clone;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format, clones, cloned, curve);
+            spec_format, clones, cloned, curve, plateau, open_clone);
 
   // The configuration, as JSON, of that attempt.
   const std::string& ParamsOf(uint32_t attempt) const;

@@ -111,6 +111,10 @@ void ApplyRowsOfTrial(World& world, const event::ReportsAccepted& event, Attempt
   trial.last = event.last;
   trial.reports += event.count;
   for (const CurveRow& row : event.curve) AddToCurve(row, trial.curve);
+  if (!event.plateau.empty())
+    trial.plateau =
+        Extended(world.index.experiments.at(trial.id.experiment).spec.plateau, trial.plateau,
+                 event.attempt.number, event.attempt.generation, event.plateau);
   if (event.has_best && !(trial.has_best && trial.best == event.best)) {
     trial.has_best = true;
     trial.best = event.best;

@@ -212,6 +212,12 @@ void AnswerQuestions(const Call& call, JsonDone done) {
     if (number.is_int()) answer.pauses.push_back(static_cast<uint32_t>(number.AsInt()));
   for (const Json& number : ListOf(call.json, "resumes"))
     if (number.is_int()) answer.resumes.push_back(static_cast<uint32_t>(number.AsInt()));
+  for (const Json& item : ListOf(call.json, "explored")) {
+    const Json* params = item.Find("params");
+    answer.explored.push_back({static_cast<uint32_t>(CountOf(item, "number")),
+                               params == nullptr ? "" : params->Dump(),
+                               ValidUtf8(item.GetString("failure"), limits::kReasonBytesMax)});
+  }
   answer.stop_all_reason = ValidUtf8(call.json.GetString("stop_all"), limits::kReasonBytesMax);
   answer.stop_all = !answer.stop_all_reason.empty();
   call.tools.operations.AnswerQuestions(std::move(answer), std::move(done));

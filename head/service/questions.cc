@@ -33,6 +33,7 @@ size_t BytesOf(const Event& event) {
   const auto* answer = std::get_if<event::Answered>(&event);
   if (answer == nullptr) return kEach;
   size_t bytes = kEach * (1 + answer->created.size() + answer->resumed.size());
+  for (const AskedClone& asked : answer->asked) bytes += kEach + asked.params.size();
   for (const CreatedTrial& created : answer->created) bytes += created.params.size();
   return bytes;
 }
@@ -98,7 +99,8 @@ Json CreatedEntry(const World& world, uint64_t seq, TrialId id, const std::strin
   return json;
 }
 
-// An answer: how far another session had read, and the trials that were created or resumed.
+// An answer: how far another session had read, the trials that were created or resumed, and the
+// clones whose configurations are asked for.
 void AddAnswer(const Core& core, const event::Answered& e, uint64_t seq, uint64_t session,
                Json& list) {
   if (e.session != 0 && e.session != session)
@@ -107,6 +109,13 @@ void AddAnswer(const Core& core, const event::Answered& e, uint64_t seq, uint64_
   for (const CreatedTrial& created : e.created)
     list.Append(CreatedEntry(core.world, seq, {e.experiment, created.number}, created.params));
   for (uint32_t number : e.resumed) list.Append(EntryOf(seq, "resume", number));
+  for (const AskedClone& asked : e.asked) {
+    Json json = EntryOf(seq, "explore", asked.number);
+    auto parsed = Json::Parse(asked.params);
+    json.Set("params", parsed.ok() ? *std::move(parsed) : Json());
+    json.Set("from", asked.from);
+    list.Append(std::move(json));
+  }
 }
 
 // {"seq", "kind", "number", …}; docs/protocol.md lists the kinds.
@@ -256,6 +265,9 @@ void Operations::AnswerQuestions(input::AnswerQuestions answer, JsonDone done) {
   for (const auto& suggestion : answer.suggestions)
     if (auto size = CheckSize("params", suggestion.params.size(), limits::kParamsBytesMax);
         !size.ok())
+      return done(size);
+  for (const auto& one : answer.explored)
+    if (auto size = CheckSize("params", one.params.size(), limits::kParamsBytesMax); !size.ok())
       return done(size);
   Post(std::move(answer), std::move(done));
 }

@@ -37,6 +37,10 @@ std::string FallbackText(const Experiment& experiment, const ExperimentIndex& in
     return "scheduler: " + spec.scheduler.name + " had no answer for " +
            std::to_string(experiment.fallback_trials) +
            " clones, whose configurations were drawn; the last time: " + experiment.fallback_reason;
+  if (spec.driver.explores)
+    return "scheduler: the driver changed no configuration of " +
+           std::to_string(experiment.fallback_trials) + " clones, which have those of " +
+           spec.scheduler.name + "; the last time: " + experiment.fallback_reason;
   return "search: " + spec.search.name + " had no answer for " +
          std::to_string(experiment.fallback_trials) + " of " +
          std::to_string(experiment.trials.size()) +
@@ -80,7 +84,8 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
-  const bool reads_rows = !spec.metric.empty() || !spec.stop.empty() || spec.stop_when.is_given();
+  const bool reads_rows = !spec.metric.empty() || !spec.stop.empty() || spec.stop_when.is_given() ||
+                          spec.plateau.is_given();
   if (reads_rows && index.completed > 0 && !HasReports(experiment))
     warnings.push_back(SilenceText(spec));
   const Trial* reporter = FindReporter(experiment);
@@ -93,6 +98,10 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
     if (!IsReported(experiment, rule.key))
       warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +
                          ReportedText(metrics, rule.key));
+  if (spec.plateau.is_given() && !IsReported(experiment, spec.plateau.metric))
+    warnings.push_back("stop/plateau: no row has '" + spec.plateau.metric +
+                       "', so that this rule " + "never applies; " +
+                       ReportedText(metrics, spec.plateau.metric));
   for (const std::string& name : index.stop_names)
     if (!IsReported(experiment, name))
       warnings.push_back("stop: no row has '" + name + "', so that comparisons with it stop no " +

@@ -38,6 +38,8 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
     if (trial.pause_cause == PauseCause::kScheduler && !index.spec.driver.scheduler.empty())
       return WaitText("select when trial " + ToString(trial.id) + " runs");
   }
+  for (const Trial& trial : experiment.trials)
+    if (HasOpenClone(trial)) return WaitText("explore for trial " + ToString(trial.id));
   for (uint32_t number : index.live) {
     std::string why = WhyUndecided(core, experiment.trials.at(number), now);
     if (!why.empty()) return why;

@@ -1,4 +1,4 @@
-"""Searches with a model (TPE, CMA-ES, GP-BO) on the compute lane of heads that are killed."""
+"""Searches with a model (TPE, CMA-ES, GP-BO, BOHB) on the compute lane of heads that are killed."""
 
 import json
 import unittest
@@ -49,8 +49,9 @@ resources: {{cpu: 1}}
 
 
 def described(name: str, trials: int, concurrent: int, algorithm: str) -> str:
-    """The search as a file: each algorithm but auto, which has no options, has few Sobol points."""
-    search = "auto" if algorithm == "auto" else f"{{{algorithm}: {{startup_trials: 4}}}}"
+    """The search as a file: each algorithm but auto, which has no options, models few results."""
+    few = "rows_min: 4" if algorithm == "bohb" else "startup_trials: 4"
+    search = "auto" if algorithm == "auto" else f"{{{algorithm}: {{{few}}}}}"
     return SEARCH.format(name=name, trials=trials, concurrent=concurrent, search=search)
 
 
@@ -84,7 +85,7 @@ class ModelSearchTest(unittest.TestCase):
         return [one["params"] for one in trials]
 
     def test_one_at_a_time_is_the_same_when_the_head_is_killed(self) -> None:
-        algorithms = ("tpe", "gp")
+        algorithms = ("tpe", "gp", "bohb")
         calm = {name: self.submit(f"calm-{name}", 1, name) for name in algorithms}
         undisturbed = {name: self.configurations(calm[name]) for name in algorithms}
         for configurations in undisturbed.values():
@@ -99,7 +100,7 @@ class ModelSearchTest(unittest.TestCase):
             self.assertEqual(self.configurations(disturbed[name]), undisturbed[name])
 
     def test_side_by_side_they_end_when_the_head_is_killed(self) -> None:
-        algorithms = ("tpe", "cmaes", "gp", "auto")
+        algorithms = ("tpe", "cmaes", "gp", "auto", "bohb")
         experiments = {name: self.submit(f"wide-{name}", 0, name) for name in algorithms}
         for name in algorithms:
             self.wait_trials(experiments[name], 8)

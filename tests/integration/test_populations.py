@@ -138,6 +138,14 @@ turns = search("turns", PopulationBasedTraining(
     max_concurrent_trials=1)
 together = search("together", PopulationBasedTraining(
     **interval, hyperparam_mutations=mutations, quantile_fraction=0.5, synch=True), [0.1, 0.9])
+seen = []
+def mine(config):
+    seen.append(dict(config))
+    if len(seen) > 1:
+        raise KeyError("nothing to explore")
+    return {"rate": config["rate"] / 2, "made": len(seen)}
+explored = search("explored", PopulationBasedTraining(
+    **interval, quantile_fraction=0.5, synch=True, custom_explore_fn=mine), [0.1, 0.9])
 bandit = search("bandit", PB2(
     **interval, hyperparam_bounds={"rate": [0, 1]}, quantile_fraction=0.5), [0.05, 0.9])
 with open("policy.txt", "w") as file:
@@ -148,6 +156,8 @@ stopped = rows_of(tune.Tuner(climb, param_space={"rate": 0.5}, run_config=tune.R
 print("RESULT", json.dumps({
     "turns": [[row["iterations_since_restore"] for row in rows] for rows in turns],
     "together": [sorted({row["config"]["rate"] for row in rows}) for rows in together],
+    "explored": [[row["config"] for row in rows] for rows in explored],
+    "seen": seen,
     "bandit": [sorted({row["config"]["rate"] for row in rows}) for rows in bandit],
     "replay": [[row["config"]["rate"] for row in rows] for rows in replay],
     "stopped": [len(rows) for rows in stopped]}))
@@ -224,6 +234,12 @@ class PopulationsTest(unittest.TestCase):
             self.assertGreater(len(found[name][0]), 1, name)
             self.assertIn(worse, found[name][0], name)
             self.assertIn(0.9, found[name][1], name)
+        # Its first clone has what the function made of the parent's configuration; those after it,
+        # of which it makes nothing, have the parent's.
+        self.assertEqual(found["seen"][0], {"rate": 0.9})
+        worse, better = found["explored"]
+        self.assertEqual(worse[:4], [{"rate": 0.1}] * 2 + [{"rate": 0.45, "made": 1}] * 2)
+        self.assertEqual((worse[4:], better), ([{"rate": 0.9}] * 4, [{"rate": 0.9}] * 8))
         self.assertEqual(found["replay"], [[0.25] * 4 + [0.75] * 4])
         self.assertEqual(found["stopped"], [3])
 

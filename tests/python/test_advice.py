@@ -242,6 +242,61 @@ class Seeded(Searcher):
         self.heard.append((trial_id, "end"))
 
 
+def explore_entry(seq: int, number: int = 0, **params: Any) -> dict[str, Any]:
+    return entry(seq, "explore", number, params=params, **{"from": 1})
+
+
+def test_a_function_explores_once_for_each_question() -> None:
+    calls: list[dict[str, Any]] = []
+
+    def mine(config: dict[str, Any]) -> dict[str, Any]:
+        calls.append(dict(config))
+        config["lr"] *= 2
+        config["made"] = (1, 2)
+        return config
+
+    head = Head()
+    advisors = advised(head, explore=mine)
+    head.say(created(2), explore_entry(3, lr=0.25, note="x"))
+    advisors.poll(0)
+    assert calls == [{"lr": 0.25, "note": "x"}]
+    (made,) = head.answers[0]["explored"]
+    assert made["number"] == 0
+    assert restore_values(made["params"], {}) == {"lr": 0.5, "note": "x", "made": (1, 2)}
+    head.say(created(4, 1))
+    advisors.poll(0)
+    assert head.answers[1]["explored"] == []
+    # What an earlier driver has answered is not asked again.
+    again = Head(answered_seq=3)
+    advisors = advised(again, explore=mine)
+    answered = {"seq": 4, "kind": "answered", "through": 3}
+    again.say(created(2), explore_entry(3, lr=0.25), answered, explore_entry(5, lr=0.5))
+    advisors.poll(0)
+    assert [call["lr"] for call in calls] == [0.25, 0.5]
+    assert [each["params"]["lr"] for each in again.answers[0]["explored"]] == [1.0]
+
+
+def test_a_function_that_explores_nothing_is_named() -> None:
+    def forgetful(config: dict[str, Any]) -> Any:
+        config["gone"] = config.pop("lr")
+
+    def failing(config: dict[str, Any]) -> Any:
+        return {"lr": config["missing"]}
+
+    for explore, words in (
+        (forgetful, "custom_explore_fn forgetful: TypeError: it must return a configuration"),
+        (failing, "custom_explore_fn failing: KeyError: 'missing'"),
+        (lambda config: {"lr": tune.uniform(0, 1)}, "custom_explore_fn <lambda>: ValueError: lr: "),
+    ):
+        head = Head()
+        advisors = advised(head, explore=explore)
+        head.say(created(2), explore_entry(3, lr=0.25))
+        with pytest.warns(UserWarning, match="clones have the configurations of the head"):
+            advisors.poll(0)
+        (made,) = head.answers[0]["explored"]
+        assert made["failure"].startswith(words) and "params" not in made
+
+
 def test_a_driver_that_comes_back_is_shown_what_was_answered() -> None:
     head, searcher, scheduler, calls = Head(answered_seq=7), Seeded(), FIFOScheduler(), Calls()
     advisors = advised(head, searcher=searcher, scheduler=scheduler, callbacks=[calls])

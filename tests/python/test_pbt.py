@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rt import tune
-from rt.tune._experiment import Request, build_spec
+from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune.schedulers import PopulationBasedTraining, create_scheduler
 
 
@@ -60,7 +60,8 @@ def test_parameters_that_the_space_lacks_are_drawn_from_their_mutations() -> Non
     ("arguments", "message"),
     [
         ({}, "names the parameters"),
-        ({"custom_explore_fn": dict}, "custom_explore_fn is Python code"),
+        ({"custom_explore_fn": 3}, "custom_explore_fn must be a function"),
+        ({"hyperparam_mutations": [1], "custom_explore_fn": dict}, "names the parameters"),
         ({"quantile_fraction": 0.6}, "quantile_fraction must be between 0 and 0.5"),
         ({"perturbation_interval": 0}, "perturbation_interval must be above 0"),
         ({"perturbation_factors": (1.2,)}, "perturbation_factors are two numbers"),
@@ -76,6 +77,26 @@ def test_what_cannot_be_done_is_refused(arguments: dict[str, Any], message: str)
     given = {"hyperparam_mutations": {"lr": [1, 2]}} if arguments else {}
     with pytest.raises(ValueError, match=message):
         PopulationBasedTraining(**{**given, **arguments})
+
+
+def test_a_function_of_the_users_explores_in_the_script() -> None:
+    def mine(config: dict[str, Any]) -> dict[str, Any]:
+        return config
+
+    for mutations in ({"lr": tune.uniform(0, 1)}, None):
+        scheduler = PopulationBasedTraining(
+            metric="m", mode="max", hyperparam_mutations=mutations, custom_explore_fn=mine
+        )
+        request = Request(
+            trainable=print,
+            space={"lr": 0.5},
+            tune=tune.TuneConfig(scheduler=scheduler),
+            run=tune.RunConfig(),
+        )
+        advice = advice_of(request, build_spec(request)[0])
+        assert advice.explore is mine and advice.scheduler is None
+        assert advice.to_spec() == {"explores": True}
+    assert scheduler.to_spec()["pbt"]["hyperparam_mutations"] == {}
 
 
 class Own(tune.search.Searcher):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from rt import tune
 from rt.tune import stopper
@@ -32,3 +33,26 @@ def test_an_expression_goes_to_the_head_as_it_is() -> None:
     spec = build_spec(request)[0]
     assert spec["stop"] == expression
     assert advice_of(request, spec).stoppers == []
+
+
+def spec_of(*stoppers: stopper.Stopper) -> tuple[dict[str, Any], list[stopper.Stopper]]:
+    """What the head gets, and what is left for the script."""
+    run = tune.RunConfig(stop=list(stoppers))
+    request = Request(lambda config: None, {"x": 1}, tune.TuneConfig(), run)
+    spec = build_spec(request)[0]
+    return spec.get("stop", {}), advice_of(request, spec).stoppers
+
+
+def test_a_plateau_of_trials_is_a_rule_of_the_head() -> None:
+    plain = stopper.TrialPlateauStopper("loss")
+    rule = {"metric": "loss", "std": 0.01, "num_results": 4, "grace_period": 4}
+    assert spec_of(plain) == ({"plateau": rule}, [])
+    bound = stopper.TrialPlateauStopper("acc", metric_threshold=1, mode="max", grace_period=0)
+    said = spec_of(stopper.MaximumIterationStopper(9), bound)[0]
+    assert said["training_iteration"] == 9
+    assert said["plateau"]["metric_threshold"] == 1 and said["plateau"]["mode"] == "max"
+    # The head has one rule; the others stay in the script, as does what it has no form for.
+    second, search = stopper.TrialPlateauStopper("acc"), stopper.ExperimentPlateauStopper("loss")
+    assert spec_of(plain, second, search) == ({"plateau": rule}, [second, search])
+    many = stopper.TrialPlateauStopper("loss", num_results=1_000)
+    assert spec_of(many) == ({}, [many])

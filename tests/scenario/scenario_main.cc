@@ -252,8 +252,7 @@ void Story::Drive(const std::string& verb, std::istream& words) {
   const ExperimentId id{Next<uint64_t>(words)};
   if (verb == "attach") {
     const Answer answer = Give(input::AttachDriver{id, Next<std::string>(words)});
-    out_.push_back("session " + std::to_string(answer.session) +
-                   ", answered all but " +
+    out_.push_back("session " + std::to_string(answer.session) + ", answered all but " +
                    std::to_string(core_.world.state.seq - answer.answered_seq));
   } else if (verb == "asked") {
     out_.push_back("asked: " + AskedView(core_, id).Dump());
@@ -269,14 +268,16 @@ void Story::Drive(const std::string& verb, std::istream& words) {
     answer.from = answered_from_;
     answer.through = answered_through_;
     const auto said = Json::Parse(rest);
-    const Json* params = said.ok() ? said->Find("params") : nullptr;
-    if (params != nullptr)
+    if (const Json* params = said.ok() ? said->Find("params") : nullptr; params != nullptr)
       answer.suggestions.push_back(
           {static_cast<uint32_t>(said->GetInt("number")), params->Dump()});
     if (const int64_t stop = said.ok() ? said->GetInt("stop", -1) : -1; stop >= 0)
       answer.stops.push_back({static_cast<uint32_t>(stop), true, "not good enough"});
     if (const int64_t pause = said.ok() ? said->GetInt("pause", -1) : -1; pause >= 0)
       answer.pauses.push_back(static_cast<uint32_t>(pause));
+    if (const Json* made = said.ok() ? said->Find("explored") : nullptr; made != nullptr)
+      answer.explored.push_back({static_cast<uint32_t>(said->GetInt("number")), made->Dump(),
+                                 said->GetString("failure")});
     answer.search_finished = said.ok() && said->GetBool("finished");
     Give(answer);
   }

@@ -58,6 +58,8 @@ struct AuditedSpec {
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
   double stop_at = 0;          // Of training_iteration; 0: no rule.
+  bool has_plateau = false;    // Ends trials by the deviation of the last three losses.
+  double plateau_std = 0;
   bool strict = true;          // A row without loss fails its trial.
   double loss_max = HUGE_VAL;  // A constraint: a row with more is never the best.
   Json space;
@@ -69,6 +71,7 @@ struct AuditedSpec {
   Millis time_budget = 0;
   // Of its driver.
   bool asks_driver = false, searches = false, schedules = false, selects_next = false;
+  bool driver_explores = false;
   std::string search = "basic";
 
   bool has_model() const { return search != "basic" && !searches; }

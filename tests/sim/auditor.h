@@ -176,6 +176,11 @@ class Auditor {
     Millis failed_at = 0;         // The newest of them,
     bool is_delayed = false;      // and whether a pause was announced since.
   };
+  struct CloneQuestion {
+    uint64_t seq = 0;  // Of the record that asks.
+    uint32_t from = 0;
+    std::string params;
+  };
   struct TrialBook {
     OwnerBook runs;
     uint32_t bracket = 0;
@@ -196,6 +201,7 @@ class Auditor {
     std::optional<bool> gate;        // As GateAt said when it came to its highest rung.
     std::set<double> promoted;       // The rungs that it may continue from.
     size_t exploited = 0;            // The comparison after which it was cloned last.
+    std::optional<CloneQuestion> question;  // To its driver.
     bool reallocating = false;       // Paused to get other resources.
     bool must_pause = false;         // Others wait for the nodes that it has.
   };
@@ -369,6 +375,10 @@ class Auditor {
   void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;
   void Clone(ExperimentId id, const ClonedTrial& clone);
+  void CheckAsked(const event::Answered& e);
+  void CheckExplored(const event::Answered& e);
+  static void CloseQuestions(ExperimentBook& experiment, uint64_t through);
+  static void DropQuestions(ExperimentBook& experiment, uint32_t cloned);
   void CheckHeld(TrialId id);
   void CheckPromotion(TrialId id);
   void CheckUnpromoted(const event::Answered& e);
@@ -381,6 +391,7 @@ class Auditor {
   // Whether a configuration has the parameters that the space asks for, and no others.
   void CheckShape(const Json& space, const Json& params) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
+  static bool IsOnPlateau(const AuditedSpec& spec, const TrialBook& trial, const AttemptId& id);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
                  double loss_max) const;
   void CheckStart(TrialId id);

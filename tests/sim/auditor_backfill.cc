@@ -8,7 +8,8 @@ void Auditor::CheckBackfill(const event::AttemptPlaced& e, const OwnerBook& owne
   Must(e.attempt.owner.is_trial() && e.start_after.owner.is_trial() &&
            e.attempt.owner.group == e.start_after.owner.group,
        "a backfilled attempt waits for a trial of its own search");
-  Must(!ExperimentOf(e.attempt.owner.trial().experiment).spec.asks_driver,
+  const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
+  Must(!spec.searches && !spec.schedules && !spec.selects_next,
        "no trial that a driver decides about is backfilled");
   Must(before.asks.text == owner.asks.text && before.members == e.members,
        "the capacity is that of an equal request");

@@ -27,6 +27,7 @@ void Auditor::NoteCompared(const event::RungRecorded& e, const ExperimentBook& e
   Must(trial.rungs.empty() || e.milestone > trial.rungs.rbegin()->first,
        "a trial is compared once in an interval");
   trial.rungs[e.milestone] = e.value;
+  trial.question.reset();
   trial.batch_rungs.emplace_back(e.milestone, e.value);
   ++rungs_checked_;
   const auto& all = trial.runs.checkpoints;
@@ -143,6 +144,9 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
          "a trial is cloned once where it was compared");
     Must(!parent.runs.over && !parent.runs.stop_requested && clone.number != clone.from,
          "a clone's parent is another trial that is not over");
+  } else if (experiment.spec.driver_explores) {
+    Must(!owner.replaced && trial.question.has_value(),
+         "a trial is cloned once where it was asked");
   } else {
     Must(!owner.replaced && (experiment.spec.synch ? !owner.live : is_compared),
          "a trial is cloned where it was compared");
@@ -150,6 +154,7 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
     CheckMutated(parent.params, clone.params);
   }
   trial.exploited = trial.rungs.size();
+  DropQuestions(experiment, clone.number);
   const CheckpointBook* stored = nullptr;
   for (const CheckpointBook& book : parent.runs.checkpoints)
     if (!book.retired && book.replicas.empty()) stored = &book;

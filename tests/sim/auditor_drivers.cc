@@ -38,6 +38,7 @@ void Auditor::On(const event::Answered& e) {
     Must(e.algorithm == "driver" && spec.asks_driver, "a driver answers only where it is asked");
     Must(e.observed_through >= experiment.answered, "a driver's answers go forward");
     if (e.observed_through > experiment.answered) DecideRows(experiment, e.observed_through);
+    CheckExplored(e);
   } else if (spec.has_model() && !e.created.empty()) {
     CheckProposals(e);
   } else {
@@ -57,8 +58,9 @@ void Auditor::On(const event::Answered& e) {
     const bool pauses = spec.promotes || spec.halves || spec.interval > 0;
     const bool holds = pauses && !(e.paused.empty() && e.resumed.empty());
     const bool stops = (spec.asha || spec.median_from > 0) && !e.stopped.empty();
-    Must(searches || holds || stops || !e.cloned.empty(), "an answer says something");
-    Must(e.cloned.empty() || (spec.interval > 0 && !searches && e.stopped.empty()),
+    const bool clones = !e.cloned.empty() || !e.asked.empty();
+    Must(searches || holds || stops || clones, "an answer says something");
+    Must(!clones || (spec.interval > 0 && !searches && e.stopped.empty()),
          "only population based training clones trials");
     Must(!searches || (e.stopped.empty() && !holds), "a search algorithm stops nothing");
     Must(!e.finished && (holds || e.resumed.empty()),
@@ -66,6 +68,7 @@ void Auditor::On(const event::Answered& e) {
     if (spec.promotes) CheckUnpromoted(e);
     if (spec.halves) CheckHalvings(e);
     if (spec.interval > 0) CheckTurns(e);
+    CheckAsked(e);
   }
   Must(e.created.empty() || (e.session != 0) == spec.searches, "one of them searches");
   for (const CreatedTrial& c : e.created)
@@ -80,6 +83,7 @@ void Auditor::On(const event::Answered& e) {
     On(event::TrialResumed{{e.experiment, number}});
   }
   for (const ClonedTrial& clone : e.cloned) Clone(e.experiment, clone);
+  if (e.session != 0) CloseQuestions(experiment, e.observed_through);
   if (e.finished) On(event::SearchFinished{e.experiment});
 }
 

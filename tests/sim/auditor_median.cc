@@ -41,4 +41,18 @@ void Auditor::FollowMedian(const ExperimentBook& experiment, TrialBook& trial, d
   trial.may_stop |= best < median + blur;
 }
 
+// The newest three losses of this attempt, of the rows that were kept; a grace of four rows.
+bool Auditor::IsOnPlateau(const AuditedSpec& spec, const TrialBook& trial,
+                          const AttemptId& attempt) {
+  std::vector<double> losses;
+  for (const KeptRow& row : trial.kept)
+    if (row.run == OrderOf(attempt) && row.loss) losses.push_back(*row.loss);
+  if (losses.size() < 4) return false;
+  losses.erase(losses.begin(), losses.end() - 3);
+  const double mean = (losses[0] + losses[1] + losses[2]) / 3;
+  double squares = 0;
+  for (double loss : losses) squares += (loss - mean) * (loss - mean);
+  return squares <= 3 * spec.plateau_std * spec.plateau_std;
+}
+
 }  // namespace rt::sim

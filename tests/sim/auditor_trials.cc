@@ -69,7 +69,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   } else if (stop != nullptr) {
     spec.stop_at = stop->GetDouble("training_iteration");
     for (const auto& [key, threshold] : stop->object())
-      if (key != "training_iteration") spec.stop_keys.insert(key);
+      if (key != "training_iteration" && key != "plateau") spec.stop_keys.insert(key);
+    if (const Json* plateau = stop->Find("plateau")) {
+      spec.has_plateau = true;
+      spec.plateau_std = plateau->GetDouble("std");
+      spec.stop_keys.insert("loss");
+    }
   }
   if (const Json* keep = json->Find("checkpoints")) {
     spec.keep = keep->GetInt("num_to_keep");
@@ -82,6 +87,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.searches = driver->GetBool("suggests");
     spec.schedules = driver->GetBool("judges");
     spec.selects_next = driver->GetBool("chooses");
+    spec.driver_explores = driver->GetBool("explores");
   }
   if (const Json* search = json->Find("search"))
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
@@ -191,6 +197,7 @@ void Auditor::On(const event::TrialEnded& e) {
   Must(!trial.runs.live, "a trial that ended has no live attempt");
   trial.runs.over = true;
   trial.end = e.end;
+  trial.question.reset();
   const bool by_rule = trial.cause == StopCause::kRule || trial.cause == StopCause::kMaxT;
   const bool by_metric = trial.cause == StopCause::kMetric;
   Must(e.end == TrialEnd::kFailed || !by_metric, "who leaves the metric out is FAILED");
@@ -303,6 +310,8 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (spec.asha && loss && row.iteration >= spec.EndOf(trial->bracket)) trial->reached_end = true;
     trial->kept.push_back({OrderOf(e.attempt), row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
+    if (spec.has_plateau && loss && !trial->lacks_metric)
+      trial->reached_end |= IsOnPlateau(spec, *trial, e.attempt);
     if (spec.median_from > 0 && loss)
       FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }

@@ -84,6 +84,13 @@ void DriverHost::Decide(const Self& self, input::AnswerQuestions& answer) {
     answer.suggestions.push_back({.number = number, .params = params, .resources = asks});
     sim_.truth.suggested[{id_, number}].insert(params + asks);
   }
+  for (const Trial& trial : experiment.trials) {
+    if (!HasOpenClone(trial) || sim_.rng.Chance(0.1)) continue;  // It may forget one.
+    const std::string params = "{\"lr\":0." + std::to_string(100 + sim_.rng.Below(900)) + "}";
+    const std::string failure = sim_.rng.Chance(0.2) ? "it raised" : "";
+    answer.explored.push_back({trial.id.number, params, failure});
+    if (failure.empty()) sim_.truth.explored.insert({trial.id, params});
+  }
   const bool schedules = self->seen.index.experiments.at(id_).spec.driver.schedules;
   for (uint32_t number : self->seen.index.experiments.at(id_).live) {
     if (!schedules || experiment.trials[number].reports == 0 || !sim_.rng.Chance(0.02)) continue;

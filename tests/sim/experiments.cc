@@ -21,6 +21,19 @@ std::string WithExpression(uint64_t seed, std::string text) {
                       R"("stop":"training_iteration >= )" + bound + R"( or other < 0")");
 }
 
+// In every second run with a map of stop rules, a plateau ends trials as well. As below, the share
+// follows from the seed.
+std::string WithPlateau(uint64_t seed, std::string text) {
+  const std::string rules = R"("stop":{)";
+  const size_t at = text.find(rules);
+  if (at == std::string::npos || Rng(seed, kStopStream + 1).Below(2) == 0) return text;
+  return text.insert(at + rules.size(), R"("plateau":{"std":9.1,"num_results":3},)");
+}
+
+std::string WithRules(uint64_t seed, std::string text) {
+  return WithPlateau(seed, WithExpression(seed, std::move(text)));
+}
+
 }  // namespace
 
 std::string Simulation::DrawExperiment(bool may_ask) {
@@ -90,7 +103,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return WithOtherSearch(WithOtherScheduler(
-      WithReallocation(WithBounds(WithPreflight(WithExpression(seed_, std::move(text)))))));
+      WithReallocation(WithBounds(WithPreflight(WithRules(seed_, std::move(text)))))));
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows
@@ -131,9 +144,9 @@ std::string Simulation::WithBounds(std::string text) const {
 
 // In every sixth run asha is its promotion variant, PASHA, or the promotion variant that checks
 // ranks. In every fourth population based training takes its place, by turns with its synchronous
-// variant and PB2, in every twelfth the median stopping rule, and in every twelfth HyperBand. The
-// share follows from the seed and not from the run's generator, so that the other runs keep their
-// course.
+// variant and PB2, and in half of those without PB2 a driver explores, in every twelfth the median
+// stopping rule, and in every twelfth HyperBand. The share follows from the seed and not from the
+// run's generator, so that the other runs keep their course.
 std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t at = text.find("\"asha\"");
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
@@ -156,9 +169,12 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
       R"("pbt":{"synch":true,"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)",
       R"("pb2":{"hyperparam_bounds":{"lr":[0,1]},)",
       R"("pbt":{"hyperparam_mutations":{"lr":{"uniform":[0,1]}},)"};
+  const uint64_t population = Rng(seed_, kSchedulerStream + 2).Below(3);
   text.replace(at, length,
-               populations[Rng(seed_, kSchedulerStream + 2).Below(3)] +
+               populations[population] +
                    std::string(R"("time_attr":"training_iteration","perturbation_interval":2})"));
+  if (population != 1 && Rng(seed_, kSchedulerStream + 4).Below(2) == 0)
+    text.replace(text.size() - 1, 1, R"(,"driver":{"explores":true}})");
   // A search that learns is refused beside it.
   const size_t search = text.find("\"search\":") + 9;
   return text.replace(search, text.find(",\"", search) - search, "\"basic\"");

@@ -7,6 +7,7 @@
 #include "common/algorithms/registry.h"
 #include "common/base/status.h"
 #include "common/search/basic.h"
+#include "common/spec/journalled_spec.h"
 
 using namespace rt;
 
@@ -207,6 +208,23 @@ TEST_CASE("pbt: mutations that cannot be explored are refused") {
         "scheduler/pbt/hyperparam_mutations: the parameter 'net/w' has an empty list");
   CHECK(ProblemWith(R"({"lr":{"grid":[1,2]}})") ==
         "scheduler/pbt/hyperparam_mutations: the parameter 'lr' must not have a grid");
+}
+
+TEST_CASE("pbt: where a driver explores, nothing need be mutated; no other scheduler has one") {
+  const auto spec_with = [](const std::string& scheduler) {
+    return ParseExperimentSpec(Parsed(R"({"experiment":"e","command":["x"],"metric":"m",)"
+                                      R"("driver":{"explores":true},"scheduler":)" +
+                                      scheduler + "}"));
+  };
+  const auto spec = spec_with(R"("pbt")");
+  REQUIRE(spec.ok());
+  CHECK(spec->driver.explores);
+  const auto back = ReadJournalledExperiment({"", NormalText(*spec), kSpecFormat});
+  CHECK(back.warnings.empty());
+  CHECK(back.spec.driver.explores);
+  CHECK(back.spec.driver.IsAsked());
+  for (const char* other : {R"("asha")", R"({"pb2":{"hyperparam_bounds":{"lr":[0,1]}}})"})
+    CHECK(MessageOf(spec_with(other).status()).find("driver/explores: the scheduler ") == 0);
 }
 
 TEST_CASE("pbt: it needs mutations, and parameters of the space to mutate") {

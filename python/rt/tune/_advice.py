@@ -24,6 +24,7 @@ from rt._encode import json_config, json_value
 from rt._json import numbers
 from rt._resources import as_request, resources_spec
 from rt._values import Path, ValueTable, restore_values
+from rt.tune._explore import Explore, explored
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
 from rt.tune._trials import remote_checkpoint
 from rt.tune.callback import Callback
@@ -40,6 +41,7 @@ class Advice:
 
     searcher: Optional[Searcher] = None
     scheduler: Optional[TrialScheduler] = None
+    explore: Optional[Explore] = None  # Changes the configurations of clones.
     stoppers: list[Stopper] = field(default_factory=list)
     callbacks: list[Callback] = field(default_factory=list)
     computed: list[tuple[Path, Any]] = field(default_factory=list)  # See rt._computed.computed.
@@ -61,6 +63,7 @@ class Advice:
             "judges": self.scheduler is not None or bool(self.stoppers),
             "chooses": self.chooses(),
             "watches": bool(self.callbacks),
+            "explores": self.explore is not None,
         }
         if self.searcher is not None:
             spec["search"] = type(self.searcher).__name__
@@ -85,6 +88,7 @@ class Advisors:
         self._controller.pause = self._pause
         self._stops: dict[int, dict[str, Any]] = {}
         self._pauses: list[int] = []
+        self._explored: dict[int, dict[str, Any]] = {}  # By trial.
         self._stop_all = ""
         self._history: list[Entry] = []
         self._warned: set[str] = set()
@@ -163,10 +167,12 @@ class Advisors:
             stops=list(self._stops.values()),
             pauses=self._pauses,
             resumes=resumes,
+            explored=list(self._explored.values()),
             stop_all=self._stop_all,
         )
         self._answered = through
         self._stops, self._pauses, self._stop_all = {}, [], ""
+        self._explored = {}
 
     # --- the journal --------------------------------------------------------------------------
 
@@ -219,6 +225,8 @@ class Advisors:
             return
         if kind == "trial":
             return self._on_trial(entry)
+        if kind == "explore":
+            return self._on_explore(entry) if live else None
         trial = self._controller.trials[int(entry["number"])]
         callbacks = self._advice.callbacks if live else []
         if kind == "start":
@@ -249,6 +257,12 @@ class Advisors:
         self._controller.trials[number] = trial
         if self._advice.scheduler is not None:
             self._advice.scheduler.on_trial_add(self._controller, trial)
+
+    def _on_explore(self, entry: Entry) -> None:
+        found = explored(self._advice.explore, entry, self._table)
+        self._explored[found["number"]] = found
+        if "failure" in found:
+            self._warn(f"{found['failure']}; clones have the configurations of the head instead")
 
     def _live_trial(self, number: int, config: dict[str, Any], name: str) -> LiveTrial:
         trainable = str(self._advice.info.get("trainable") or "")

@@ -29,7 +29,12 @@ from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
-from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
+from rt.tune.stopper import (
+    MaximumIterationStopper,
+    TimeoutStopper,
+    TrialPlateauStopper,
+    parts,
+)
 
 
 @suggests_arguments
@@ -147,7 +152,12 @@ def _stop_rules(stop: Any) -> Union[dict[str, Any], str]:
         if type(stopper) is MaximumIterationStopper:
             known = rules.get("training_iteration", stopper.max_iter)
             rules["training_iteration"] = min(known, stopper.max_iter)
-    for key, value in _flat_rules(stop).items() if isinstance(stop, dict) else ():
+        elif stopper is _plateau_in_head(stop):
+            rules["plateau"] = stopper.to_spec()
+    given = dict(stop) if isinstance(stop, dict) else {}
+    if isinstance(given.get("plateau"), dict) and not {"<=", ">="} & set(given["plateau"]):
+        rules["plateau"] = clean(given.pop("plateau"))  # The head checks it.
+    for key, value in _flat_rules(given).items():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
         if bound is True:  # For a metric that is true or false.
@@ -159,6 +169,12 @@ def _stop_rules(stop: Any) -> Union[dict[str, Any], str]:
             raise ValueError(f"stop: the comparison of {key!r} must be '<=' or '>='")
         rules[str(key)] = clean(bound)
     return rules
+
+
+def _plateau_in_head(stop: Any) -> Optional[TrialPlateauStopper]:
+    """The stopper whose rule the head has: it has one at most, and not for every argument."""
+    found = [s for s in parts(stop) if type(s) is TrialPlateauStopper and s.to_spec()]
+    return found[0] if found else None
 
 
 def _flat_rules(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -185,11 +201,14 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
     scheduler = as_scheduler(request.tune.scheduler)
     search = as_search(request.tune.search_alg)
     in_head = (MaximumIterationStopper, TimeoutStopper)
+    plateau = _plateau_in_head(request.run.stop)
+    stoppers = [s for s in parts(request.run.stop) if type(s) not in in_head and s is not plateau]
     chosen = _chosen_resources(request)
     advice = Advice(
         searcher=search if isinstance(search, Searcher) else None,
         scheduler=None if runs_in_head(scheduler) else scheduler,
-        stoppers=[s for s in parts(request.run.stop) if type(s) not in in_head],
+        explore=getattr(scheduler, "custom_explore_fn", None) if runs_in_head(scheduler) else None,
+        stoppers=stoppers,
         callbacks=asked_callbacks(request.run.callbacks),
         seed=spec.get("seed"),
         name_of=request.tune.trial_name_creator,

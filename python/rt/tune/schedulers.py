@@ -200,8 +200,11 @@ class PopulationBasedTraining(_PopulationScheduler):
     tune.uniform(0, 1); parameters that the search space lacks are drawn from it. Report a
     checkpoint with the first row of each interval. Values stay in their domains. When the
     population is larger than the cluster, trials take turns: they pause where they are compared.
-    synch: trials wait for each other at their milestones and are compared together. Raises
-    ValueError for invalid arguments and for custom_explore_fn.
+    synch: trials wait for each other at their milestones and are compared together.
+    custom_explore_fn gets a copy of each new configuration after the mutation, and returns the one
+    that the clone gets; it runs in the script. Where it raises, or returns no dict, the clone has
+    the mutation. While the script is away no trial is cloned. Raises ValueError for invalid
+    arguments.
     """
 
     def __init__(
@@ -221,13 +224,15 @@ class PopulationBasedTraining(_PopulationScheduler):
         synch: bool = False,
     ) -> None:
         check_min_or_max(mode)
-        if custom_explore_fn is not None:
+        if custom_explore_fn is not None and not callable(custom_explore_fn):
             raise ValueError(
-                "custom_explore_fn is Python code, and the head explores by itself: describe the "
-                "values in hyperparam_mutations, or write a subclass of TrialScheduler, which runs "
-                "in the script"
+                "custom_explore_fn must be a function from a configuration to another one, not "
+                f"{custom_explore_fn!r}"
             )
-        if not hyperparam_mutations or not isinstance(hyperparam_mutations, dict):
+        if hyperparam_mutations is None and custom_explore_fn is not None:
+            hyperparam_mutations = {}
+        is_given = bool(hyperparam_mutations) or custom_explore_fn is not None
+        if not is_given or not isinstance(hyperparam_mutations, dict):
             raise ValueError("hyperparam_mutations names the parameters that are mutated")
         pair = isinstance(perturbation_factors, (list, tuple)) and len(perturbation_factors) == 2
         if not pair:
@@ -242,6 +247,7 @@ class PopulationBasedTraining(_PopulationScheduler):
         self.metric = metric
         self.mode = mode
         self.mutations = hyperparam_mutations
+        self.custom_explore_fn = custom_explore_fn
         increase, decrease = perturbation_factors
         self._arguments = {
             "time_attr": time_attr,

@@ -1,7 +1,8 @@
 """Stoppers: user-defined rules that end trials, or the search.
 
-MaximumIterationStopper and TimeoutStopper become rules of the head. The others see every result in
-the driver, in order. A trial continues only after the driver has decided about its newest result.
+MaximumIterationStopper, TimeoutStopper and one TrialPlateauStopper become rules of the head. The
+others see every result in the driver, in order. A trial continues only after the driver has decided
+about its newest result.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
 from rt._slips import number, refuse_class, suggests_arguments, whole
+
+_HEAD_RESULTS_MAX = 256  # Values that the head keeps for each trial.
 
 
 def _spread(values: Iterable[float]) -> float:
@@ -119,7 +122,8 @@ class TrialPlateauStopper(Stopper):
     """Ends a trial whose metric no longer changes: the deviation of its last values is <= std.
 
     num_results: the number of values that are compared; grace_period: results before that;
-    metric_threshold with mode: only trials above (max) or below (min) it are ended.
+    metric_threshold with mode: only trials above (max) or below (min) it are ended. The head has
+    the rule; a trial that is restarted begins to count anew there.
     """
 
     def __init__(
@@ -141,6 +145,28 @@ class TrialPlateauStopper(Stopper):
         self._seen: dict[str, int] = defaultdict(int)
         self._values: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=num_results))
         self._num_results = num_results
+
+    def to_spec(self) -> dict[str, Any]:
+        """The rule for the head; empty where it needs this script, as with very many values."""
+        counts = (self._num_results, self._grace_period)
+        are_whole = all(isinstance(each, int) and not isinstance(each, bool) for each in counts)
+        numbers = (self._std, 0.0 if self._threshold is None else self._threshold)
+        are_numbers = all(isinstance(x, (int, float)) and math.isfinite(x) for x in numbers)
+        if not are_whole or not are_numbers or not isinstance(self._metric, str):
+            return {}
+        if not (1 <= self._num_results <= _HEAD_RESULTS_MAX and 0 <= self._grace_period < 2**32):
+            return {}
+        if self._std < 0 or not self._metric:
+            return {}
+        rule = {
+            "metric": self._metric,
+            "std": float(self._std),
+            "num_results": self._num_results,
+            "grace_period": self._grace_period,
+        }
+        if self._threshold is not None:
+            rule.update(metric_threshold=float(self._threshold), mode=self._mode)
+        return rule
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether the trial has reached its plateau."""
