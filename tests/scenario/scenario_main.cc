@@ -22,8 +22,7 @@
 //   daemon NAME                      its next Sync is that of a new daemon
 //   crash                            the log, replayed into an empty core, must give the same one
 //   attach EXPERIMENT NAME | asked EXPERIMENT        a driver; what it is asked
-//   answer EXPERIMENT SESSION [again] JSON           it has read everything so far; again: the last
-//                                    answer is sent a second time
+//   answer EXPERIMENT SESSION [again] JSON   it has read all so far; again: its last one once more
 //   flush                            the sinks are durable
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
