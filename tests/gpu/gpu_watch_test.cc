@@ -138,6 +138,29 @@ TEST_CASE("gpu watch: an Xid quarantines the gpu, over a restart too, until it i
   CHECK(next.units() == 2 * kUnit);
 }
 
+TEST_CASE("gpu watch: a probe's finding quarantines a listed gpu, and a gang's is its attempt's") {
+  WatchedMachine machine;
+  machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,ok\n");
+  std::ofstream(machine.dir.File("kmsg")) << "boot\n";
+  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"));
+  REQUIRE(watch.Open().ok());
+  std::atomic<int> changes{0};
+  watch.Begin({.fence = FenceOfTrial(1), .uuids = {"GPU-b"}, .units = kUnit, .token = "t"});
+  watch.Start([&] { ++changes; });
+  watch.NoteFaulty("GPU-z", "it is not here");
+  watch.NoteFaulty("GPU-a", "it is slow");
+  CHECK(watch.units() == kUnit);
+  CHECK(watch.gpus()[0].facts.fault == "it is slow");
+  CHECK(Comes([&] { return changes > 0; }));
+  const uint64_t number = watch.gpus()[0].quarantine;
+  watch.NoteFaulty("GPU-a", "it is slower");  // The head repeats it until it has heard.
+  CHECK(watch.gpus()[0].quarantine == number);
+  CHECK(watch.FaultOf(FenceOfTrial(1)).empty());
+  watch.BlameMachine(FenceOfTrial(1), "node 1 of the gang has a gpu at fault");
+  CHECK(watch.FaultOf(FenceOfTrial(1)) == "node 1 of the gang has a gpu at fault");
+  CHECK(watch.units() == kUnit);
+}
+
 TEST_CASE(
     "gpu watch: the kernel's log is enough; a user's Xid changes nothing, a grave one drains") {
   WatchedMachine machine;
