@@ -14,6 +14,7 @@
 #include "common/search/basic.h"
 #include "common/search/bohb_search.h"
 #include "common/search/cma_search.h"
+#include "common/search/dehb_search.h"
 #include "common/search/gp_search.h"
 #include "common/search/tpe_search.h"
 
@@ -21,7 +22,8 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(), &CmaSearch(), &GpSearch(), &AutoSearch(), &BohbSearch(),
+      &BasicSearch(), &TpeSearch(),  &CmaSearch(),  &GpSearch(),
+      &AutoSearch(),  &BohbSearch(), &DehbSearch(),
   };
   return all;
 }

@@ -50,7 +50,7 @@ resources: {{cpu: 1}}
 
 def described(name: str, trials: int, concurrent: int, algorithm: str) -> str:
     """The search as a file: each algorithm but auto, which has no options, models few results."""
-    few = "rows_min: 4" if algorithm == "bohb" else "startup_trials: 4"
+    few = {"bohb": "rows_min: 4", "dehb": "population_size: 4"}.get(algorithm, "startup_trials: 4")
     search = "auto" if algorithm == "auto" else f"{{{algorithm}: {{{few}}}}}"
     return SEARCH.format(name=name, trials=trials, concurrent=concurrent, search=search)
 
@@ -100,7 +100,7 @@ class ModelSearchTest(unittest.TestCase):
             self.assertEqual(self.configurations(disturbed[name]), undisturbed[name])
 
     def test_side_by_side_they_end_when_the_head_is_killed(self) -> None:
-        algorithms = ("tpe", "cmaes", "gp", "auto", "bohb")
+        algorithms = ("tpe", "cmaes", "gp", "auto", "bohb", "dehb")
         experiments = {name: self.submit(f"wide-{name}", 0, name) for name in algorithms}
         for name in algorithms:
             self.wait_trials(experiments[name], 8)

@@ -74,6 +74,7 @@ struct AuditedSpec {
   bool driver_explores = false;
   std::string search = "basic";
 
+  bool reads_rungs() const { return search == "bohb" || search == "dehb"; }
   bool has_model() const { return search != "basic" && !searches; }
 
   struct Rule {

@@ -32,7 +32,7 @@ void Auditor::CheckProposals(const event::Answered& e) const {
 void Auditor::CheckToldRungs(const event::Answered& e) const {
   const ExperimentBook& experiment = experiments_.at(e.experiment);
   const auto told = truth_->told.find({e.experiment, epoch_, e.observed_through});
-  if (experiment.spec.search != "bohb" || told == truth_->told.end()) return;  // All are fallbacks.
+  if (!experiment.spec.reads_rungs() || told == truth_->told.end()) return;  // All are fallbacks.
   std::vector<std::map<double, double>> recorded(told->second.size());
   for (const auto& [seq, at] : experiment.rung_log) {
     const auto& [trial, milestone, value] = at;

@@ -341,7 +341,7 @@ void Auditor::On(const event::RungRecorded& e) {
   TrialBook& trial = Touch(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   const AuditedSpec& spec = experiment.spec;
-  if (spec.search == "bohb") experiment.rung_log[seq_] = {e.trial.number, e.milestone, e.value};
+  if (spec.reads_rungs()) experiment.rung_log[seq_] = {e.trial.number, e.milestone, e.value};
   if (spec.interval > 0) return NoteCompared(e, experiment, trial);
   Must(spec.asha && e.bracket == trial.bracket, "only a bracket's own trials are recorded");
   const std::vector<double> milestones = spec.Milestones(e.bracket);

@@ -181,7 +181,7 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
 }
 
 // In three of four runs another model is in the place of tpe, and in a mixed space, and in one of
-// eight BOHB's is. As above, the share follows from the seed.
+// eight BOHB's is, or DEHB. As above, the share follows from the seed.
 std::string Simulation::WithOtherSearch(std::string text) const {
   const std::string tpe = R"({"tpe":{"startup_trials":2}})", space = R"({"lr":{"uniform":[0,1]}})";
   const std::string models[] = {tpe, R"({"gp":{"startup_trials":2}})",
@@ -189,10 +189,13 @@ std::string Simulation::WithOtherSearch(std::string text) const {
   const size_t at = text.find(tpe);
   const uint64_t drawn = Rng(seed_, kSearchStream).Below(std::size(models));
   if (at == std::string::npos) return text;
-  if (drawn == 0)
-    return Rng(seed_, kSearchStream + 3).Below(2) == 0
-               ? text
-               : text.replace(at, tpe.size(), R"({"bohb":{"rows_min":1,"random_fraction":0.2}})");
+  if (drawn == 0) {
+    const bool is_plain = Rng(seed_, kSearchStream + 3).Below(2) == 0;
+    const char* of_rungs = Rng(seed_, kSearchStream + 4).Below(2) == 0
+                               ? R"({"dehb":{"population_size":4}})"
+                               : R"({"bohb":{"rows_min":1,"random_fraction":0.2}})";
+    return is_plain ? text : text.replace(at, tpe.size(), of_rungs);
+  }
   text.replace(at, tpe.size(), models[drawn]);
   const bool is_conditional = Rng(seed_, kSearchStream + 1).Below(2) == 0;
   text.replace(text.find(space), space.size(),
