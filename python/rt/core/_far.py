@@ -23,6 +23,8 @@ from rt.core._places import Slot
 _ANSWERS_WITHIN_S = 5.0  # A process there.
 _AGAIN_S = 0.02
 _AGAIN_OUTSIDE_S = 0.2  # Each try takes a connection of the head.
+_OUTSIDE_WITHIN_S = 8.0  # An executor that has had no process for 10 s ends.
+_FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
 
 
 class OtherMachines:
@@ -49,7 +51,8 @@ class OtherMachines:
     def reach(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
         """A new process of a slot, and its number; None: it cannot be reached, or has gone."""
         hub = self._hub
-        end = time.monotonic() + LISTENS_WITHIN_S
+        within_s = LISTENS_WITHIN_S if self._driver.inside_job else _OUTSIDE_WITHIN_S
+        end = time.monotonic() + within_s
         channel, number = None, 0
         self._whys.pop(slot.executor, None)
         while channel is None and time.monotonic() < end and not self._places.is_closed:
@@ -58,6 +61,8 @@ class OtherMachines:
                     break  # It has gone.
                 number = hub.conn_number()
             channel = self._try(slot, number, what)
+            if self._whys.get(slot.executor, ("", ""))[0] in _FINAL:
+                break
             if channel is None:
                 time.sleep(_AGAIN_S if self._driver.inside_job else _AGAIN_OUTSIDE_S)
         return channel, number
@@ -69,6 +74,8 @@ class OtherMachines:
         if not why or slot.pool.slots.get(slot.executor) is not slot:
             return None
         name = f"executor {slot.executor} on {slot.node.get('name')}"
+        if code == "FAILED_PRECONDITION":
+            return None  # It ends.
         if code not in _driver.ASK_AGAIN:
             return f"{name} cannot be reached from this machine: {why}"
         if slot.executor not in self._told:
