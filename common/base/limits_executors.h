@@ -40,6 +40,9 @@ inline constexpr Millis kExecutorWaitMax = 10'000;
 // 400 MB.
 inline constexpr size_t kTaskStreamsPerUser = 256;
 inline constexpr size_t kTaskStreamsMax = 1'024;
+// Streams to executors of one node, from drivers on other nodes and outside of the cluster. The
+// daemon there has two threads for each of them.
+inline constexpr size_t kTaskStreamsOfNode = 256;
 // The first message of such a stream, and the connection to the executor's node.
 inline constexpr Millis kTaskConnectMax = 10'000;
 // The name of a session.

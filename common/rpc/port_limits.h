@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "common/base/limits_executors.h"
 #include "common/base/time.h"
 
 namespace rt::limits {
@@ -72,7 +73,7 @@ inline constexpr Millis kBlockedFor = 10'000;
 
 // What gRPC may allocate for calls and transports before it takes in less.
 inline constexpr Bytes kServerBytesMax = 160 << 20;
-// Threads of services that block (a worker's for its peers): kPeerStreamsMax and those that refuse.
-inline constexpr int kServerThreadsMax = 64;
+// Threads of services that block (a worker's streams to executors), with those that refuse more.
+inline constexpr int kServerThreadsMax = static_cast<int>(kTaskStreamsOfNode) + 64;
 
 }  // namespace rt::limits

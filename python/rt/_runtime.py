@@ -80,7 +80,9 @@ def init(
         raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
     if not _initialized and not _driver.is_open():  # What an earlier init() said is over.
         _driver.settings.cpus = _driver.settings.gpus = _driver.settings.resources = None
+        _driver.settings.cluster = None
         globals()["code"] = _runtime_env.Code()
+        env_vars.clear()
     if address not in (None, "", "auto", "local"):
         if "/" in str(address) or ":" in str(address):
             raise ValueError(f"address {address!r} is not the name of a cluster (rt context list)")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rt
-from rt import _runtime, _runtime_env
+from rt import _driver, _runtime, _runtime_env
 from rt._runtime_env import Code
 from rt.core._code import StoredCode
 from rt.core._options import env_vars_of
@@ -83,11 +83,15 @@ def test_a_task_cannot_name_directories(
 
 
 def test_what_init_said_ends_with_shutdown(tmp_path: pathlib.Path) -> None:
-    rt.init(runtime_env={"working_dir": str(tmp_path)})
+    rt.init("lab", runtime_env={"working_dir": str(tmp_path), "env_vars": {"A": "1"}})
     assert _runtime.code.working_dir == str(tmp_path)
+    assert _runtime.env_vars["A"] == "1"
+    assert _driver.settings.cluster == "lab"
     rt.shutdown()
     rt.init()
     assert _runtime.code == Code()
+    assert _runtime.env_vars == {}
+    assert _driver.settings.cluster is None
 
 
 class _Stores:

@@ -5,7 +5,7 @@ rt_test(unit_worker SEPARATE
             worker_replica_test.cc worker_trees_test.cc worker_cgroup_test.cc
             worker_metric_keys_test.cc worker_watchdog_test.cc worker_loop_watch_test.cc
             worker_away_test.cc worker_reported_test.cc worker_socket_test.cc
-            worker_head_link_test.cc
+            worker_head_link_test.cc worker_executor_relay_test.cc
     DEPS rt_worker_checkpoint rt_worker_link SANITIZE address)
 target_compile_definitions(unit_worker PRIVATE RT_SHIM="$<TARGET_FILE:rt_shim>")
 add_dependencies(unit_worker rt_shim)

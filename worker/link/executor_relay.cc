@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "common/base/limits_executors.h"
 #include "common/base/status.h"
 #include "common/base/status_code.h"
 #include "common/base/strings.h"
@@ -20,8 +21,6 @@
 namespace rt::worker {
 namespace {
 
-// Each has two threads at both ends. A driver has one connection for each task that runs.
-constexpr size_t kStreamsMax = 256;
 constexpr const char* kTaskSocket = "/trial/tasks.sock";
 
 // A state directory may have a longer path than an address takes: it goes through a descriptor.
@@ -47,8 +46,8 @@ class TaskService final : public v1::TaskService::Service {
                     grpc::ServerReaderWriter<v1::TaskBytes, v1::TaskBytes>* stream) override {
     if (const absl::Status refused = admit_(*context); !refused.ok()) return ToGrpc(refused);
     const Counted place(open_);
-    if (place.number > kStreamsMax)
-      return ToGrpc(absl::ResourceExhaustedError(std::to_string(kStreamsMax) +
+    if (place.number > limits::kTaskStreamsOfNode)
+      return ToGrpc(absl::ResourceExhaustedError(std::to_string(limits::kTaskStreamsOfNode) +
                                                  " streams to executors here are open"));
     v1::TaskBytes first;
     if (!stream->Read(&first)) return grpc::Status::OK;
@@ -141,10 +140,10 @@ absl::StatusOr<Json> ExecutorRelay::Open(const Json& route) {
   RT_ASSIGN_OR_RETURN(const int listener, ListenOnce(path));
   {
     std::lock_guard lock(mutex_);
-    if (stopping_ || streams_.size() >= kStreamsMax) {
+    if (stopping_ || streams_.size() >= limits::kTaskStreamsOfNode) {
       ::close(listener);
       ::unlink(path.c_str());
-      return absl::ResourceExhaustedError(std::to_string(kStreamsMax) +
+      return absl::ResourceExhaustedError(std::to_string(limits::kTaskStreamsOfNode) +
                                           " streams to executors elsewhere are open");
     }
     streams_.insert(stream.get());
