@@ -192,9 +192,10 @@ Json ExecutorCounts(const Core& core) {
 absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask) {
   const auto found = core.world.state.executors.find(ask.executor);
   const Executor* executor = found == core.world.state.executors.end() ? nullptr : &found->second;
-  const bool is_theirs = executor != nullptr && executor->owner == ask.user &&
-                         (executor->opener.owner == ask.opener || executor->detached) &&
-                         (ask.session.empty() || executor->session == ask.session);
+  const bool is_theirs =
+      executor != nullptr && executor->owner == ask.user &&
+      (executor->opener.owner == ask.opener || executor->detached) &&
+      (ask.session.empty() || executor->session == ask.session || executor->detached);
   if (!is_theirs)
     return NotFound("there is no executor " + std::to_string(ask.executor.value) +
                     " of the caller's session");
@@ -227,7 +228,13 @@ absl::StatusOr<Json> ActorView(const Core& core, const HeadFacts& facts, const s
   if (found == actors.end())
     return WithHint(NotFound("there is no detached actor '" + name + "' of " + user),
                     "rt actor list shows those that there are");
-  return ExecutorRow(core, facts, core.world.state.executors.at(found->second));
+  const ExecutorId id = found->second;
+  Json item = ExecutorRow(core, facts, core.world.state.executors.at(id));
+  const auto spec = core.world.index.executors.specs.find(id);
+  if (spec == core.world.index.executors.specs.end()) return item;
+  const absl::StatusOr<Json> params = Json::Parse(spec->second.params);
+  if (params.ok()) item.Set("secret", params->GetString("secret"));
+  return item;
 }
 
 }  // namespace rt

@@ -98,6 +98,7 @@ absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask);
 Json ExecutorCounts(const Core& core);
 // The detached actors: all, or those of one user.
 Json ActorListView(const Core& core, const HeadFacts& facts, const std::string& user);
+// A detached actor of the user's, with the "secret" that a connection to it shows.
 absl::StatusOr<Json> ActorView(const Core& core, const HeadFacts& facts, const std::string& user,
                                const std::string& name);
 

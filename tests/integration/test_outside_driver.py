@@ -87,18 +87,47 @@ except ImportError:
 """
 
 
+# One script makes it, others call it from elsewhere: from outside, and from another node.
+DETACHED = """
+import os, sys
+import rt as ray
+import rt.core._detached as detached
+import rt.core._session as session
+
+if "near" not in sys.argv:
+    session.boot_id = detached.boot_id = lambda: "elsewhere"
+
+@ray.remote
+class Keeps:
+    def __init__(self):
+        self.longest = b""
+    def add(self, value):
+        self.longest = max(self.longest, value, key=len)
+        return len(value), os.getpid()
+    def get(self):
+        return self.longest
+
+if sys.argv[2] == "make":
+    keeps = Keeps.options(name="keeps", lifetime="detached").remote()
+    print(ray.get(keeps.add.remote(b"x")))
+else:
+    keeps = ray.get_actor("keeps")
+    print(ray.get(keeps.add.remote(os.urandom(int(sys.argv[2])))), len(ray.get(keeps.get.remote())))
+"""
+
+
 class OutsideDriverTest(ClusterTest):
     workers, cpus = 2, 4
 
     def setUp(self) -> None:
         self.files = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.work))
 
-    def run_script(self, text: str = SCRIPT) -> subprocess.Popen[str]:
+    def run_script(self, text: str = SCRIPT, *arguments: str) -> subprocess.Popen[str]:
         (self.files / "script.py").write_text(text)
         env = {**self.cluster.env, "PYTHONPATH": str(ROOT / "python"), "RT_CLUSTER": "it",
                "RT_BIN": str(BIN)}
-        return subprocess.Popen([driver_python(), "script.py", str(self.files)], env=env,
-                                cwd=self.files, text=True, stdout=subprocess.PIPE,
+        return subprocess.Popen([driver_python(), "script.py", str(self.files), *arguments],
+                                env=env, cwd=self.files, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE)  # fmt: skip
 
     def finish(self, script: subprocess.Popen[str]) -> None:
@@ -140,6 +169,37 @@ class OutsideDriverTest(ClusterTest):
         (self.files / "code/helper.py").write_text("VALUE = 8")
         out, err = self.run_script(WITH_CODE).communicate(timeout=60)
         self.assertIn("(8, 'text'", out, err)
+
+    def test_a_detached_actor_is_reached_from_elsewhere(self) -> None:
+        """With values that would be descriptors on its own node."""
+        def answer(*arguments: str) -> tuple[str, str]:
+            out, err = self.run_script(DETACHED, *arguments).communicate(timeout=60)
+            self.assertTrue(out, err)
+            size, pid, longest = out.replace("(", "").replace(")", ",").replace(",", "").split()
+            return f"{size} {longest}", pid
+
+        made, err = self.run_script(DETACHED, "make", "near").communicate(timeout=60)
+        self.assertIn("(1, ", made, err)
+        pid = made.split()[1].rstrip(")\n")
+        self.assertEqual(answer("20000000"), ("20000000 20000000", pid))
+        self.assertEqual(answer("300000", "near"), ("300000 20000000", pid))
+        # From a job of the same user, which may run on another node than the actor.
+        env = {**self.cluster.env, "PYTHONPATH": str(ROOT / "python")}
+        env["PATH"] = f"{pathlib.Path(driver_python()).parent}:{env['PATH']}"
+        job = subprocess.run([str(BIN / "rt"), "-c", "it", "submit", "script.py", "--",
+                              str(self.files), "400000"], env=env, cwd=self.files, text=True,
+                             capture_output=True, timeout=90)  # fmt: skip
+        self.assertIn(f"(400000, {pid}) 20000000", job.stdout, job.stderr)
+        self.assertIn("keeps", self.cluster.rt("actor", "list").stdout)
+        own = Bridge(self.cluster)
+        self.addCleanup(own.close)
+        number = own.ask("actor_get", name="keeps")["result"]["id"]
+        for op, fields in (("actor_get", {"name": "keeps"}),
+                           ("executor_dial", {"executor": number, "session": "any"})):
+            error = self.other_person(f"{op[:5]}-bob", "user").ask(op, **fields)["error"]
+            self.assertEqual(error["code"], "NOT_FOUND", op)
+        self.assertTrue(own.ask("actor_kill", name="keeps", reason="the test ends")["ok"])
+        wait_until("the actor has ended", self.no_executors)
 
     def test_only_the_driver_of_a_session_comes_to_its_executors(self) -> None:
         bridge = Bridge(self.cluster)

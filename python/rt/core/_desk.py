@@ -122,6 +122,8 @@ class Desk:
             self._calls[self._next] = (caller, message[1])
             self.work.append(("c", self._next, *message[2:]))
             self.on_work()
+        elif message[0] == "far":  # Daemons between two nodes carry no descriptors.
+            caller.channel.is_local = False
         elif message[0] == "x":
             for number, (whose, theirs) in list(self._calls.items()):
                 if whose is caller and theirs == message[1]:

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -19,7 +20,8 @@ from rt._errors import RtError
 from rt._pack import read_sources
 from rt.core._channel import Channel
 from rt.core._desk import ACTOR_FILE
-from rt.core._dial import ACTOR, boot_id, dial, greet
+from rt.core._dial import ACTOR, boot_id, dial, dial_path, greet
+from rt.core._far import FINAL, second_connection, way_to
 from rt.core._places import Slot
 from rt.core._values import Shared
 from rt.exceptions import ActorDiedError, ActorUnschedulableError, RayError
@@ -36,6 +38,8 @@ class Detached:
         self._session = session
         self._secret = secret
         self._hub = hub
+        self._lock = threading.Lock()
+        self._second: Optional[_driver.Driver] = None  # It may wait long.
 
     def create(self, actor: Any, spec: Callable[[], dict[str, Any]]) -> None:
         """Asks the head for the actor, in a thread; `spec` makes that of an executor."""
@@ -111,28 +115,57 @@ class Detached:
 
     def _connect(self, actor: Any, item: dict[str, Any]) -> bool:
         trial_dir = f"{item['run_dir']}/trial"
+        is_near = item["node"].get("boot_id") == boot_id() and os.path.isdir(trial_dir)
+        if not is_near and not self._driver.embedded:
+            return self._connect_far(actor, item)
         try:
             with open(f"{item['run_dir']}/config.json", encoding="utf-8") as file:
                 secret = str(json.load(file)["secret"])
             sock = dial(trial_dir)
         except (OSError, ValueError, KeyError):
-            if not os.path.isdir(trial_dir) and item["node"].get("boot_id") != boot_id():
-                error = RayError(
-                    f"the actor {actor.options['name']!r} runs on {item['node'].get('name')}, "
-                    "which cannot be reached from this session"
-                )
-                self._end(actor, error)
-                return True
             return False  # It does not listen yet.
-        with contextlib.suppress(OSError):
-            greet(sock, secret, ACTOR, 0)
-            hub = self._hub
-            with hub.lock:
-                slot = Slot(int(item["id"]), actor.pool, trial_dir, dict(item["node"]), 1)
-                hub.actors.reached(actor, slot, Channel(sock))
-            hub.pump.wake()
+        return self._reached(actor, item, sock, secret, is_local=True)
+
+    def _connect_far(self, actor: Any, item: dict[str, Any]) -> bool:
+        """Through the daemons, or from outside of the cluster through the head."""
+        try:
+            way = way_to(self._connection(), self._session, int(item["id"]))
+            sock = dial_path(str(way["socket"]))
+        except (RtError, ValueError, OSError) as error:
+            if getattr(error, "code", "") not in FINAL:
+                time.sleep(_AGAIN_S)
+                return False  # It does not listen yet, or has moved.
+            name = actor.options["name"]
+            where = item["node"].get("name")
+            text = f"the actor {name!r} on {where} cannot be reached from here: {error}"
+            self._end(actor, RayError(text))
             return True
-        return False
+        return self._reached(actor, item, sock, str(item.get("secret") or ""), is_local=False)
+
+    def _reached(
+        self, actor: Any, item: dict[str, Any], sock: socket.socket, secret: str, is_local: bool
+    ) -> bool:
+        try:
+            greet(sock, secret, ACTOR, 0)
+        except OSError:
+            sock.close()
+            return False
+        channel = Channel(sock, is_local)
+        if not is_local:
+            channel.post(("far",))
+        trial_dir = f"{item['run_dir']}/trial"
+        hub = self._hub
+        with hub.lock:
+            slot = Slot(int(item["id"]), actor.pool, trial_dir, dict(item["node"]), 1, is_local)
+            hub.actors.reached(actor, slot, channel)
+        hub.pump.wake()
+        return True
+
+    def _connection(self) -> _driver.Driver:
+        with self._lock:
+            if self._second is None:
+                self._second = second_connection(self._driver)
+            return self._second
 
     def _end(self, actor: Any, error: Exception) -> None:
         hub = self._hub

@@ -24,7 +24,7 @@ _ANSWERS_WITHIN_S = 5.0  # A process there.
 _AGAIN_S = 0.02
 _AGAIN_OUTSIDE_S = 0.2  # Each try takes a connection of the head.
 _OUTSIDE_WITHIN_S = 8.0  # An executor that has had no process for 10 s ends.
-_FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
+FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
 
 
 class OtherMachines:
@@ -61,7 +61,7 @@ class OtherMachines:
                     break  # It has gone.
                 number = hub.conn_number()
             channel = self._try(slot, number, what)
-            if self._whys.get(slot.executor, ("", ""))[0] in _FINAL:
+            if self._whys.get(slot.executor, ("", ""))[0] in FINAL:
                 break
             if channel is None:
                 time.sleep(_AGAIN_S if self._driver.inside_job else _AGAIN_OUTSIDE_S)
@@ -119,13 +119,18 @@ class OtherMachines:
     def _way_to(self, executor: int) -> Any:
         if self._connection is None:
             self._connection = second_connection(self._driver)
-        if self._driver.inside_job:
-            return self._connection.call("executor_dial", id=executor)
-        return self._connection.call("executor_dial", executor=executor, session=self._session)
+        return way_to(self._connection, self._session, executor)
 
     def _note(self, slot: Slot, why: str, code: str = "") -> None:
         if not self._driver.inside_job:
             self._whys[slot.executor] = (code, why)
+
+
+def way_to(connection: _driver.Driver, session: str, executor: int) -> Any:
+    """{"socket"}: where one connection to the executor is taken. Raises RtError."""
+    if connection.inside_job:
+        return connection.call("executor_dial", id=executor)
+    return connection.call("executor_dial", executor=executor, session=session)
 
 
 def second_connection(driver: _driver.Driver) -> _driver.Driver:

@@ -144,6 +144,8 @@ class Keepers:
         keeper."""
         if not isinstance(packed, Shared) or conn.channel.is_local:
             return packed
+        if conn.actor is not None and conn.actor.is_detached:
+            return packed  # Its processes are not of this session.
         slot = conn.slot
         node = slot.node.get("id")
         keeper = self._by_node.get(node)
