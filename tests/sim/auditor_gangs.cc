@@ -197,6 +197,14 @@ void Auditor::CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner)
   }
   Must(e.outcome != AttemptOutcome::kLost || !calm_, "nothing is lost once the faults are over");
   if (!is_missing || e.outcome == AttemptOutcome::kLost) return;
+  // What the ranks begin from is lost before rank 0 has reported: those that are left cannot start.
+  const bool has_lost_start =
+      Accepted({e.attempt, 0}) == 0 &&
+      std::any_of(owner.checkpoints.begin(), owner.checkpoints.end(), [&](const auto& book) {
+        return !book.retired && book.replicas.size() == 1 &&
+               IsRotten(book.manifest, *book.replicas.begin());
+      });
+  if (has_lost_start) return;
   for (const Member& member : owner.members) {
     const NodeBook& node = NodeOf(member.node);  // Drained, and the deadline has passed?
     if (node.drain_until != 0 && at_ >= node.drain_until) return;

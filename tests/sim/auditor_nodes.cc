@@ -72,10 +72,12 @@ void Auditor::NoteQuarantines(NodeBook& node) {
   node.faulty = std::move(still);
 }
 
+// A head that starts anew gives the nodes time again, before it takes one for lost.
 void Auditor::ExpectQuarantines() const {
   for (const auto& [id, node] : nodes_)
     for (const auto& [uuid, since] : node.faulty)
-      Must(at_ - since < kHeedMost || !node.ready || node.gone || node.away_until != 0,
+      Must(at_ - std::max(since, head_at_) < kHeedMost || !node.ready || node.gone ||
+               node.away_until != 0,
            "what a probe found at fault is quarantined soon");
 }
 

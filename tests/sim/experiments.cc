@@ -103,7 +103,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return WithOtherSearch(WithOtherScheduler(
-      WithReallocation(WithBounds(WithPreflight(WithRules(seed_, std::move(text)))))));
+      may_ask, WithReallocation(WithBounds(WithPreflight(WithRules(seed_, std::move(text)))))));
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows
@@ -147,7 +147,7 @@ std::string Simulation::WithBounds(std::string text) const {
 // variant and PB2, and in half of those without PB2 a driver explores, in every twelfth the median
 // stopping rule, and in every twelfth HyperBand. The share follows from the seed and not from the
 // run's generator, so that the other runs keep their course.
-std::string Simulation::WithOtherScheduler(std::string text) const {
+std::string Simulation::WithOtherScheduler(bool may_ask, std::string text) const {
   const size_t at = text.find("\"asha\"");
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
   if (at == std::string::npos || has("\"judges\"")) return text;
@@ -173,7 +173,7 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
   text.replace(at, length,
                populations[population] +
                    std::string(R"("time_attr":"training_iteration","perturbation_interval":2})"));
-  if (population != 1 && Rng(seed_, kSchedulerStream + 4).Below(2) == 0)
+  if (may_ask && population != 1 && Rng(seed_, kSchedulerStream + 4).Below(2) == 0)
     text.replace(text.size() - 1, 1, R"(,"driver":{"explores":true}})");
   // A search that learns is refused beside it.
   const size_t search = text.find("\"search\":") + 9;
