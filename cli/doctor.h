@@ -31,9 +31,9 @@ std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 std::vector<Finding> ExamineGpus(Json& probe);
 // Uuids of the cluster's gpus that attempts hold now; none when the head does not answer.
 std::set<std::string> GpusInUse(const Home& home, const std::string& name);
-// Of the cluster's gpus: ends the quarantines of those that the probe found well, as far as a probe
-// may, and begins that of those that it found at fault. `used`: gpus that were in use before the
-// probe. Who uses a gpu disturbs its probe, so such a gpu is not quarantined.
+// Tells the head what the probe found. A gpu that is well leaves quarantine, where a probe may end
+// it. A gpu at fault is quarantined, unless it is in `used`, the gpus that were in use before the
+// probe: work on a gpu disturbs its probe.
 std::vector<Finding> TellCluster(const Home& home, const std::string& name, const Json& probe,
                                  std::set<std::string> used);
 

@@ -121,7 +121,7 @@ Finding LeaveInUse(const Json& node, const Json& gpu) {
           "rt node drain " + node.GetString("name") + ", and then rt doctor --gpu again"};
 }
 
-// What `judge` makes of each gpu of the cluster; nothing when its head does not answer.
+// Calls `judge` with each gpu of the cluster and its node. Calls nothing when no head answers.
 void EachGpu(HeadClient& client, const std::function<void(const Json&, const Json&)>& judge) {
   const absl::StatusOr<Json> nodes = ListNodes(client);
   const Json* items = nodes.ok() ? nodes->Find("items") : nullptr;

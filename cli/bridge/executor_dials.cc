@@ -20,8 +20,8 @@
 namespace rt {
 namespace {
 
-// Listens at a name that the kernel chooses, which nobody else has: "@" and what follows the zero
-// byte of its address.
+// Listens at a free name of the abstract namespace, which the kernel chooses. Returns the name with
+// "@" in place of its first byte, which is zero.
 absl::StatusOr<std::string> ListenAnywhere(OwnedFd& listener) {
   listener.Reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (listener.get() < 0) return ErrnoStatus(errno, "socket");

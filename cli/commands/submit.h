@@ -30,7 +30,7 @@ struct RankPlan {
 // nullopt: the invocation asks for none.
 absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation);
 
-// What a job gets, as ParseResourceRequest takes it: no cpu unless the user asks for some.
+// The resources of a job, in the form that ParseResourceRequest takes. The default is no cpu.
 absl::StatusOr<Json> ReadJobResources(const Invocation& invocation);
 
 struct Submission {

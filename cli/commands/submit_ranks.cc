@@ -71,7 +71,7 @@ absl::Status ReadBounds(const Invocation& invocation, int64_t most, RankPlan& pl
   return absl::OkStatus();
 }
 
-// What one program gets, as ParseResourceRequest takes it: `cpus` unless the user says otherwise.
+// The resources of one program, in the form that ParseResourceRequest takes. `cpus` is the default.
 absl::StatusOr<Json> ReadResources(const std::string& text, double cpus) {
   absl::StatusOr<Resources> each = ParseResourcesFlag(text);
   if (!each.ok()) return Invalid("--" + MessageOf(each.status()), HintOf(each.status()));

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr Bytes kSmallFileMax = 1 << 20;
 
-// What sshd says of the connection: {client's address, its port, own address, own port}.
+// The words of SSH_CONNECTION: the client's address and port, then this host's. Empty: not known.
 std::vector<std::string> ConnectionWords() {
   const char* connection = std::getenv("SSH_CONNECTION");
   std::vector<std::string> words = Split(connection == nullptr ? "" : connection, ' ');

@@ -33,8 +33,8 @@ class HostSession {
   // that it answered with. Unavailable when the connection broke or `wait` ms are over; the session
   // is of no use then.
   absl::StatusOr<Json> Ask(const Json& request, Millis wait, std::string_view bytes = {});
-  // What the agent said of itself: {"version", "address": of the host inside its network, "client":
-  // the address from which this connection arrived there}.
+  // The agent's first line: {"version", "address": the host's in its own network, "client": the
+  // address from which this connection arrived at the host}.
   const Json& hello() const { return hello_; }
   // "ED25519" when the host key was pinned by this connection; empty: it was known.
   std::string PinnedKey() const;

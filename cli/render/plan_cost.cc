@@ -71,7 +71,8 @@ std::string TextOfGpuTypeCosts(const Json& plan) {
 }
 
 Json CostOfPools(const ClusterSpec& spec) {
-  std::vector<std::pair<double, int>> more;  // Price and number of what may come beside the least.
+  // The price of each pool, and how many machines it may have beyond its min_workers.
+  std::vector<std::pair<double, int>> more;
   double least = 0;
   int left = spec.max_workers;
   for (const NodePool& pool : spec.pools) {

@@ -1,5 +1,5 @@
-// What `rt plan` says of costs. Prices are those of the cluster file: price_per_hour of a node
-// type. Its machines carry it as a label. No cloud is asked for prices. Pure.
+// The costs that `rt plan` shows. A node type of the cluster file has its price as price_per_hour,
+// and its machines carry the price as a label. No cloud is asked for prices. Pure.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ Json CostsOfGpuTypes(const ResourceRequest& wanted, const Json& nodes);
 // "each costs    H200 at 3.1 an hour, else H100 at 2"; "": the plan names no type.
 std::string TextOfGpuTypeCosts(const Json& plan);
 
-// Of the machines that the file asks for, by the hour: what is rented at least and at most.
-// {"least", "most"}; null when a node type has no price.
+// The cost per hour of the fewest and of the most machines that the file allows, as {"least",
+// "most"}; null when a node type has no price.
 Json CostOfPools(const ClusterSpec& spec);
 
 }  // namespace rt

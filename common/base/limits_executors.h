@@ -36,8 +36,8 @@ inline constexpr Millis kSessionLease = 30'000;
 inline constexpr Millis kExecutorWaitMax = 10'000;
 // Streams of drivers outside of the cluster through the head (ExecutorService.Dial): a driver has
 // one for each process of an executor. Each may hold a piece of 256 KiB and gRPC's windows in
-// either direction. 63 streams that nobody read took 24 MB of the head, so all of them take some
-// 400 MB.
+// either direction. The head grew by 24 MB with 63 streams that nobody read, so kTaskStreamsMax
+// of them take about 400 MB.
 inline constexpr size_t kTaskStreamsPerUser = 256;
 inline constexpr size_t kTaskStreamsMax = 1'024;
 // Streams to executors of one node, from drivers on other nodes and outside of the cluster. The

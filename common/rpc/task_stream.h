@@ -26,7 +26,7 @@ inline constexpr int kTaskLookMs = 200;  // How late an end is noticed.
 absl::StatusOr<int> ListenOnce(const std::string& path);
 // The next connection; -1: none came within kTaskAcceptMax, or `is_over`.
 int AcceptOnce(int listener, const std::function<bool()>& is_over);
-// Whether all was sent. A program that does not read holds it up until `is_over`.
+// Returns whether all bytes were sent. Waits while the other side does not read, until `is_over`.
 bool SendAll(int fd, std::string_view bytes, const std::function<bool()>& is_over);
 
 // From the socket to the stream, to the socket's end, which becomes an empty message.
