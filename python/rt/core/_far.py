@@ -1,6 +1,6 @@
 """The executors of other machines. In a job the daemon of this node carries the bytes; outside of
 the cluster `rt bridge` does, through the head (adr/0041). All here may wait for the head, and is
-called from one thread, without the hub's lock."""
+called without the hub's lock; an OtherMachines from one thread."""
 
 from __future__ import annotations
 

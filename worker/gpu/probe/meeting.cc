@@ -43,6 +43,7 @@ bool SendAll(int fd, const void* bytes, size_t size) {
   const char* at = static_cast<const char*>(bytes);
   while (size > 0) {
     const ssize_t sent = ::send(fd, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return false;
     at += sent;
     size -= static_cast<size_t>(sent);
@@ -55,6 +56,7 @@ bool ReceiveAll(int fd, void* bytes, size_t size, Clock::time_point end) {
   while (size > 0) {
     if (!Await(fd, POLLIN, end)) return false;
     const ssize_t got = ::recv(fd, at, size, 0);
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     at += got;
     size -= static_cast<size_t>(got);
