@@ -97,31 +97,41 @@ endif()
 target_compile_definitions(rt_flags INTERFACE RT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(rt_flags INTERFACE Threads::Threads)
 
-# rt_precompiled(NAME): the library whose precompiled header other targets with the same flags reuse.
+# rt_precompiled(NAME [HEADERS …] [DEPS …]): the library whose precompiled header other targets with the
+# same flags reuse. HEADERS come on top of those that nearly every source reads.
 function(rt_precompiled name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;DEPS" ${ARGN})
   add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
-  target_link_libraries(${name} PRIVATE rt_flags absl::status absl::statusor absl::strings)
+  target_link_libraries(${name} PRIVATE rt_flags absl::status absl::statusor absl::strings
+      ${ARG_DEPS})
   if(RT_PCH)
     target_precompile_headers(${name} PRIVATE
         <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view>
-        <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>)
+        <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>
+        ${ARG_HEADERS})
   endif()
 endfunction()
 rt_precompiled(rt_pch)
 
+# rt_use_pch(TARGET [FROM]): FROM is rt_pch, another library of rt_precompiled, or `none` for a target
+# whose flags differ.
 function(rt_use_pch target)
-  if(RT_PCH)
-    target_precompile_headers(${target} REUSE_FROM rt_pch)
+  set(from rt_pch)
+  if(ARGC GREATER 1)
+    set(from ${ARGV1})
+  endif()
+  if(RT_PCH AND NOT from STREQUAL "none")
+    target_precompile_headers(${target} REUSE_FROM ${from})
   endif()
 endfunction()
 
-# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …])
+# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …] [PCH library])
 function(rt_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PCH" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC rt_flags absl::status absl::statusor absl::strings
       ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-  rt_use_pch(${name})
+  rt_use_pch(${name} ${ARG_PCH})
 endfunction()
 
 # rt_singly(TARGET): its sources are compiled one by one, because tests/sim/mutants.sh compiles changed

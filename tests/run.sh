@@ -28,7 +28,8 @@ wants() { [[ " ${stages[*]} " == *" $1 "* ]]; }
 sanitizers=
 if wants sanitizers && [ -z "$quick" ]; then sanitizers=1; fi
 
-step() { printf '== %s (at %d s)\n' "$*" "$SECONDS"; }
+free_gib() { df --output=avail -BG . | tail -1 | tr -dc 0-9; }
+step() { printf '== %s (at %d s, %d GiB free)\n' "$*" "$SECONDS" "$(free_gib)"; }
 # run_tests JUNIT ARGUMENTS…: most tests wait for daemons most of the time, so two for each processor
 # run side by side. Those that need the machine for themselves say so (RUN_SERIAL).
 run_tests() {
@@ -66,6 +67,12 @@ step "build"
 cmake --build --preset release
 
 step "tests"
+# A head keeps some of its disk free (limits::kFreeBytesMax) and takes no checkpoint that it has no
+# room for: half of the tests would fail of that.
+if [ "$(free_gib)" -lt 4 ]; then
+  echo "error: the disk has $(free_gib) GiB free, and the tests need 4: make room at $PWD and /tmp" >&2
+  exit 1
+fi
 tests_began=$SECONDS
 log=build/release/ctest.log
 rm -f build/pytest.xml
