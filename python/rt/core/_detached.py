@@ -156,7 +156,8 @@ class Detached:
         trial_dir = f"{item['run_dir']}/trial"
         hub = self._hub
         with hub.lock:
-            slot = Slot(int(item["id"]), actor.pool, trial_dir, dict(item["node"]), 1, is_local)
+            node, number = dict(item["node"]), int(item["id"])
+            slot = Slot(number, actor.pool, trial_dir, node, 1, is_local, secret)
             hub.actors.reached(actor, slot, channel)
         hub.pump.wake()
         return True
