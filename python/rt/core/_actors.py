@@ -446,7 +446,7 @@ class Actors:
         conn, actor.conn = actor.conn, None
         if conn is None:
             return
-        if not actor.pool.is_free:
+        if not actor.pool.is_free and not conn.is_blocked:
             conn.slot.running -= 1
         self.hub.schedule.close_conn(conn)
         conn.inflight.clear()

@@ -177,6 +177,15 @@ class Conn:
         self.is_retired = False  # It gets no further task.
         self.is_closed = False
 
+    @property
+    def may_lend(self) -> bool:
+        """Whether its slot may run something else while it waits. An actor without cpus has none to
+        lend, and what one has on a gpu stays there."""
+        if self.actor is None:
+            return True
+        amounts = dict(self.slot.pool.shape[0])
+        return not self.slot.pool.is_free and not amounts.get("gpu")
+
     def fileno(self) -> int:
         """The socket's descriptor."""
         return self.channel.fileno()

@@ -221,15 +221,15 @@ class Schedule:
     def block(self, conn: Conn) -> bool:
         """The process waits for a value: its slot may run another. False: too many do."""
         slot = conn.slot
-        if conn.is_blocked or conn.actor is not None:
+        if conn.is_blocked or not conn.may_lend:
             return True
         if slot.blocked >= BLOCKED_MAX * slot.width:
             return False
         conn.is_blocked = True
         slot.blocked += 1
-        if conn.inflight:
-            if len(conn.inflight) > 1:
-                conn.post(("g",))
+        if conn.actor is None and len(conn.inflight) > 1:
+            conn.post(("g",))
+        if conn.inflight or conn.actor is not None:
             self._rests(conn)
         return True
 
@@ -238,7 +238,7 @@ class Schedule:
         if conn.is_blocked:
             conn.is_blocked = False
             conn.slot.blocked -= 1
-            if conn.inflight:
+            if conn.inflight or conn.actor is not None:
                 conn.slot.running += 1
 
     def take_back(self, conn: Conn, numbers: list[int]) -> None:
