@@ -216,9 +216,9 @@ class Places:
 
     # Blocking, without the lock.
 
-    def find_detached(self, name: str) -> bool:
-        """Whether the user has a detached actor of this name."""
-        return self._detached.find(name) is not None
+    def check_detached(self, name: str) -> None:
+        """Raises ValueError unless the user has a detached actor of this name."""
+        self._detached.check(name)
 
     def ask(self, what: str) -> Any:
         """The nodes of the cluster, or its resources."""
