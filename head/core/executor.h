@@ -42,9 +42,11 @@ struct Executor {
   std::string actor_name;
   std::string actor_class;
   Millis restart_at = 0;  // It is not placed before, although it is to run; 0: it may be.
+  ErrorInfo error;        // As in ExecutorEnded.
   RT_FIELDS(Executor, id, owner, session, opener, request_key, normal_spec, spec_format, runs,
             release_requested, release_reason, end, exit_code, signal, reason, created_at,
-            started_at, ended_at, ended_seq, name, detached, actor_name, actor_class, restart_at);
+            started_at, ended_at, ended_seq, name, detached, actor_name, actor_class, restart_at,
+            error);
 
   bool is_over() const { return end != ExecutorEnd::kNone; }
 };
@@ -82,6 +84,8 @@ struct ExecutorIndex {
   std::set<std::pair<uint64_t, ExecutorId>> ended;  // By ended_seq.
   std::set<std::pair<Millis, ExecutorId>> delayed;  // By restart_at.
   std::map<std::pair<std::string, std::string>, ExecutorId> actors;  // Detached: (user, name).
+  // The same of those that ended by themselves, while they are known and no newer one had the name.
+  std::map<std::pair<std::string, std::string>, ExecutorId> dead_actors;
   size_t open = 0;
 };
 

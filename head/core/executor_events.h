@@ -41,7 +41,8 @@ struct ExecutorEnded {
   int32_t exit_code = 0;
   int32_t signal = 0;
   std::string reason;
-  RT_FIELDS(ExecutorEnded, executor, end, exit_code, signal, reason);
+  ErrorInfo error;  // What the constructor of a detached actor raised.
+  RT_FIELDS(ExecutorEnded, executor, end, exit_code, signal, reason, error);
 };
 
 }  // namespace rt::event

@@ -18,6 +18,14 @@ void NoteChange(SessionIndex& session, ExecutorId id, uint64_t seq) {
   session.changed_seq = seq;
 }
 
+// The newest actor of a name is the one that is shown, as long as it is not stopped.
+void NoteDead(ExecutorIndex& index, const Executor& executor) {
+  if (!executor.detached) return;
+  const std::pair<std::string, std::string> key{executor.owner, executor.actor_name};
+  index.dead_actors.erase(key);
+  if (executor.end == ExecutorEnd::kFailed) index.dead_actors.emplace(key, executor.id);
+}
+
 void IndexExecutor(World& world, Executor& executor) {
   ExecutorIndex& index = world.index.executors;
   const auto [known, is_new] = index.sessions.try_emplace(SessionKey::Of(executor));
@@ -28,6 +36,7 @@ void IndexExecutor(World& world, Executor& executor) {
   if (!executor.request_key.empty()) session.by_key[executor.request_key].push_back(executor.id);
   if (executor.is_over()) {
     index.ended.insert({executor.ended_seq, executor.id});
+    NoteDead(index, executor);
     return;
   }
   ExecutorSpec spec = ReadJournalledExecutor({"", executor.normal_spec, executor.spec_format}).spec;
@@ -42,6 +51,7 @@ void IndexExecutor(World& world, Executor& executor) {
   if (!executor.detached) return;
   ++session.open_detached;
   index.actors[{executor.owner, executor.actor_name}] = executor.id;
+  NoteDead(index, executor);
 }
 
 void ForgetExecutor(World& world, ExecutorId id) {
@@ -59,6 +69,9 @@ void ForgetExecutor(World& world, ExecutorId id) {
     if (keyed->second.empty()) session.by_key.erase(keyed);
   }
   if (session.executors.empty()) world.index.executors.sessions.erase(key);
+  auto& dead = world.index.executors.dead_actors;
+  const auto shown = dead.find({found->second.owner, found->second.actor_name});
+  if (shown != dead.end() && shown->second == id) dead.erase(shown);
   world.state.executors.erase(found);
 }
 
@@ -114,6 +127,7 @@ void EndExecutor(World& world, const event::ExecutorEnded& e, uint64_t seq, Mill
   executor.exit_code = e.exit_code;
   executor.signal = e.signal;
   executor.reason = e.reason;
+  executor.error = e.error;
   executor.ended_at = at;
   executor.ended_seq = seq;
   executor.normal_spec.clear();
@@ -124,6 +138,7 @@ void EndExecutor(World& world, const event::ExecutorEnded& e, uint64_t seq, Mill
   if (executor.detached) {
     --session.open_detached;
     index.actors.erase({executor.owner, executor.actor_name});
+    NoteDead(index, executor);
   }
   index.delayed.erase({executor.restart_at, e.executor});
   executor.restart_at = 0;

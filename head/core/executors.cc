@@ -6,6 +6,7 @@
 #include "common/base/limits.h"
 #include "common/base/limits_executors.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/spec/journalled_spec.h"
 #include "head/core/draft.h"
 #include "head/core/executor_index.h"
@@ -72,7 +73,7 @@ void Release(Draft& draft, ExecutorId id, const std::string& reason) {
   if (executor.is_over() || executor.release_requested) return;
   draft.Emit(event::ExecutorReleaseRequested{id, reason});
   if (executor.runs.live() == nullptr)
-    draft.Emit(event::ExecutorEnded{id, ExecutorEnd::kStopped, 0, 0, reason});
+    draft.Emit(event::ExecutorEnded{id, ExecutorEnd::kStopped, 0, 0, reason, {}});
 }
 
 void EndSession(Draft& draft, const SessionKey& key, const std::string& reason) {
@@ -86,6 +87,15 @@ void EndSession(Draft& draft, const SessionKey& key, const std::string& reason) 
   }
 }
 
+// The process of an actor reports an error when its constructor raised, which would raise again.
+// Only a process that reports its error has a traceback of it.
+bool HasRaised(const event::AttemptEnded& ended) { return !ended.error.traceback.empty(); }
+
+ErrorInfo Bounded(const ErrorInfo& error) {
+  return {error.kind, ValidUtf8(error.message, limits::kReasonBytesMax),
+          ValidUtf8(error.traceback, limits::kActorTracebackBytes)};
+}
+
 bool MayRestart(const ExecutorSpec& spec, const Runs& runs) {
   return spec.detached && (spec.max_restarts < 0 || runs.failures <= spec.max_restarts);
 }
@@ -95,6 +105,16 @@ Millis PauseAfter(uint32_t quick_failures) {
   if (quick_failures < 2) return 0;
   return std::min(limits::kActorPauseMax,
                   limits::kActorPauseFirst << std::min(quick_failures - 2, kDoublingsMax));
+}
+
+void EndRaised(Draft& draft, const Executor& executor, const event::AttemptEnded& ended) {
+  const std::string& name = executor.actor_class.empty() ? executor.name : executor.actor_class;
+  const std::string what = ended.error.kind.empty() ? "an error" : ended.error.kind;
+  const std::string reason = "the constructor of " + name + " raised " + what;
+  const std::string more = ended.error.message.empty() ? "" : ": " + ended.error.message;
+  draft.Emit(event::ExecutorEnded{executor.id, ExecutorEnd::kFailed, ended.exit_code, ended.signal,
+                                  ValidUtf8(reason + more, limits::kReasonBytesMax),
+                                  Bounded(ended.error)});
 }
 
 void DelayAfterFailure(Draft& draft, const Executor& executor) {
@@ -176,13 +196,14 @@ void AfterExecutorAttempt(Draft& draft, const event::AttemptEnded& ended) {
   const Executor& executor = draft.state().executors.at(id);
   const ExecutorSpec& spec = draft.index().executors.specs.at(id);
   auto end = [&](ExecutorEnd how, const std::string& reason) {
-    draft.Emit(event::ExecutorEnded{id, how, ended.exit_code, ended.signal, reason});
+    draft.Emit(event::ExecutorEnded{id, how, ended.exit_code, ended.signal, reason, {}});
   };
   if (executor.release_requested) return end(ExecutorEnd::kStopped, executor.release_reason);
   switch (ended.outcome) {
     case AttemptOutcome::kSucceeded: return end(ExecutorEnd::kSucceeded, "");
     case AttemptOutcome::kFailed:
     case AttemptOutcome::kLaunchFailed:
+      if (executor.detached && HasRaised(ended)) return EndRaised(draft, executor, ended);
       if (MayRestart(spec, executor.runs)) return DelayAfterFailure(draft, executor);
       return end(ExecutorEnd::kFailed, ended.reason);
     case AttemptOutcome::kStopped: return end(ExecutorEnd::kStopped, ended.reason);

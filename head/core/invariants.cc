@@ -224,6 +224,10 @@ void CheckExecutors(const World& world) {
   RT_CHECK(known == world.state.executors.size());
   RT_CHECK(index.delayed.size() <= open);
   RT_CHECK(detached == index.actors.size());
+  for (const auto& [key, id] : index.dead_actors) {
+    RT_CHECK(!index.actors.contains(key));
+    RT_CHECK(world.state.executors.at(id).end == ExecutorEnd::kFailed);
+  }
   RT_CHECK(index.ended.size() == known - open);
   RT_CHECK(index.ended.size() <= limits::kEndedExecutorsKept);
 }

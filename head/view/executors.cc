@@ -21,6 +21,13 @@ const char* OutcomeOfExecutor(ExecutorEnd end) {
   return "";
 }
 
+Json ErrorOfExecutor(const ErrorInfo& error) {
+  if (error.traceback.empty()) return Json();
+  return Json::MakeObject({{"class", TextOrNull(error.kind)},
+                           {"message", TextOrNull(error.message)},
+                           {"traceback", TextOrNull(error.traceback)}});
+}
+
 // An executor has one rank.
 const Node* NodeOfAttempt(const Core& core, const Attempt* attempt) {
   if (attempt == nullptr) return nullptr;
@@ -137,6 +144,7 @@ Json ExecutorRow(const Core& core, const HeadFacts& facts, const Executor& execu
   item.Set("detached", executor.detached);
   item.Set("restarts", RestartsOf(executor));
   item.Set("restart_at", TimeOrNull(executor.restart_at));
+  item.Set("error", ErrorOfExecutor(executor.error));
   item.Set("created_at", TimeOrNull(executor.created_at));
   item.Set("started_at", TimeOrNull(executor.started_at));
   item.Set("ended_at", TimeOrNull(executor.ended_at));
@@ -214,24 +222,30 @@ absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask) {
 }
 
 Json ActorListView(const Core& core, const HeadFacts& facts, const std::string& user) {
+  const ExecutorIndex& index = core.world.index.executors;
+  std::set<ExecutorId> shown;
+  for (const auto* actors : {&index.actors, &index.dead_actors})
+    for (const auto& [key, id] : *actors)
+      if (user.empty() || key.first == user) shown.insert(id);
   Json list = Json::MakeArray();
-  for (const auto& [key, id] : core.world.index.executors.actors)
-    if (user.empty() || key.first == user)
-      list.Append(ExecutorRow(core, facts, core.world.state.executors.at(id)));
+  for (ExecutorId id : shown)
+    list.Append(ExecutorRow(core, facts, core.world.state.executors.at(id)));
   return Listing(std::move(list));
 }
 
 absl::StatusOr<Json> ActorView(const Core& core, const HeadFacts& facts, const std::string& user,
                                const std::string& name) {
-  const auto& actors = core.world.index.executors.actors;
+  const ExecutorIndex& index = core.world.index.executors;
+  const bool is_dead = !index.actors.contains({user, name});
+  const auto& actors = is_dead ? index.dead_actors : index.actors;
   const auto found = actors.find({user, name});
   if (found == actors.end())
     return WithHint(NotFound("there is no detached actor '" + name + "' of " + user),
                     "rt actor list shows those that there are");
   const ExecutorId id = found->second;
   Json item = ExecutorRow(core, facts, core.world.state.executors.at(id));
-  const auto spec = core.world.index.executors.specs.find(id);
-  if (spec == core.world.index.executors.specs.end()) return item;
+  const auto spec = index.specs.find(id);
+  if (spec == index.specs.end()) return item;
   const absl::StatusOr<Json> params = Json::Parse(spec->second.params);
   if (params.ok()) item.Set("secret", params->GetString("secret"));
   return item;

@@ -96,7 +96,8 @@ struct RouteAsk {
 absl::StatusOr<Json> ExecutorRoute(const Core& core, const RouteAsk& ask);
 // {"total", "by_state", "sessions"}: those that have not ended.
 Json ExecutorCounts(const Core& core);
-// The detached actors: all, or those of one user.
+// The detached actors: all, or those of one user. Those that ended by themselves are among them for
+// as long as they are known.
 Json ActorListView(const Core& core, const HeadFacts& facts, const std::string& user);
 // A detached actor of the user's, with the "secret" that a connection to it shows.
 absl::StatusOr<Json> ActorView(const Core& core, const HeadFacts& facts, const std::string& user,

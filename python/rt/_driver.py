@@ -256,6 +256,17 @@ class SocketDriver:
         reply = self.call("blob_push_dir", path=path, honour_ignore_files=False)
         return str(reply["manifest"])
 
+    def say_error(self, kind: str, message: str, traceback: str) -> None:
+        """Tells the daemon why this process is about to end. Raises ConnectionError."""
+        with self._lock:
+            text = {"kind": kind, "message": message, "traceback": traceback}
+            self._wire.send(dump({"op": "error", **text}))
+            reply = self._wire.receive(self._deadline_s)
+            while reply is not None and reply.get("op") != "ok":
+                reply = self._wire.receive(self._deadline_s)
+            if reply is None:
+                raise ConnectionError("the worker did not answer")
+
     def close(self) -> None:
         """Ends the connection; the job continues."""
         self._wire.close()

@@ -242,6 +242,68 @@ while True:
 """
 
 
+# A detached actor whose constructor raises, as its driver and a later one see it.
+RAISES = """
+import sys
+import rt as ray
+from rt import exceptions
+
+made = sys.argv[1] + "/made"
+
+@ray.remote
+class Broken:
+    def __init__(self, raises):
+        with open(made, "a") as file:
+            file.write("x")
+        if raises:
+            raise KeyError("no data")
+
+    def get(self):
+        return 1
+
+def says(error):
+    return "constructor of Broken raised" in str(error) and "no data" in str(error)
+
+kept = Broken.options(name="broken", lifetime="detached", max_restarts=-1)
+found = []
+try:
+    ray.get(kept.remote(True).get.remote(), timeout=60)
+except exceptions.ActorDiedError as error:
+    found.append(says(error))
+try:
+    ray.get_actor("broken")
+except ValueError as error:
+    found.append(says(error))
+print("broken", found, len(open(made).read()))
+"""
+# Two sessions: the second one ends the process of the actor, and the actor is made anew.
+MAKES_AGAIN = """
+import os, sys, time
+import rt as ray
+from rt import exceptions
+
+@ray.remote
+class Named:
+    def pid(self):
+        return os.getpid()
+
+kept = Named.options(name="again", lifetime="detached", max_restarts=1, get_if_exists=True)
+actor = kept.remote()
+before = ray.get(actor.pid.remote())
+end = time.monotonic() + 60
+if sys.argv[2] == "kills":
+    ray.kill(actor, no_restart=False)
+    after = before
+    while after == before and time.monotonic() < end:
+        try:
+            after = ray.get(actor.pid.remote())
+        except exceptions.ActorUnavailableError:
+            pass
+    ray.kill(actor)
+    print("another process", after != before)
+"""
+
+
 class ClusterTasksTest(ClusterTest):
     def submit(self, text: str, *args: str) -> subprocess.Popen[str]:
         work = pathlib.Path(tempfile.mkdtemp(dir=self.cluster.work))
@@ -275,6 +337,20 @@ class ClusterTasksTest(ClusterTest):
         self.assertEqual(self.finish(self.submit(FINDS)), "found [18, 49, 19, True, 6]")
         self.assertEqual(self.finish(self.submit(ENDS)), "gone True")
         self.assertEqual(self.cluster.json("actor", "list")["items"], [])
+
+    def test_a_detached_actor_whose_constructor_raises_ends_and_says_why(self) -> None:
+        self.assertEqual(self.finish(self.submit(RAISES)), "broken [True, True] 1")
+        (listed,) = self.cluster.json("actor", "list")["items"]
+        self.assertEqual((listed["state"], listed["outcome"], listed["restarts"]),
+                         ("ENDED", "FAILED", 0))
+        self.assertEqual(listed["error"]["class"], "KeyError")
+        self.assertIn("raise KeyError(", listed["error"]["traceback"])
+        self.assertIn("the constructor of Broken raised KeyError", listed["reason"])
+
+    def test_another_session_ends_the_process_of_a_detached_actor(self) -> None:
+        out, _ = self.submit(MAKES_AGAIN, "makes").communicate(timeout=180)
+        self.assertEqual(out, "")
+        self.assertEqual(self.finish(self.submit(MAKES_AGAIN, "kills")), "another process True")
 
     def test_the_head_may_be_away(self) -> None:
         submitted = self.submit(WORK, "300", "waits")

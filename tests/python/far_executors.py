@@ -23,8 +23,11 @@ class FarExecutors(LocalExecutors):
         super().__init__(cpus)
         self.bytes_there = 0  # That went to that machine.
         self.bytes_back = 0
+        self.silent = 0  # The executor that takes connections and answers nothing.
+        self.silent_dials = 0
         self.cuts: list[int] = []  # Bytes there at which all connections end, as with a daemon.
         self._dials = 0
+        self._listeners: list[socket.socket] = []
         self._open: list[socket.socket] = []
         self._counting = threading.Lock()
 
@@ -34,6 +37,8 @@ class FarExecutors(LocalExecutors):
 
     def executor_dial(self, id: int) -> Any:
         """The path of a socket that takes one connection to the executor."""
+        if id == self.silent:
+            return self._dial_silent()
         there = _dial.dial(f"{self.directory}/{id}/trial")
         there.settimeout(None)
         with self._counting:
@@ -43,6 +48,15 @@ class FarExecutors(LocalExecutors):
         listener.bind(path)
         listener.listen(1)
         threading.Thread(target=self._carry, args=(listener, there), daemon=True).start()
+        return {"socket": path}
+
+    def _dial_silent(self) -> Any:
+        path = f"{self.directory}/silent-{self.silent_dials}"
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        listener.listen(1)
+        self._listeners.append(listener)
+        self.silent_dials += 1
         return {"socket": path}
 
     def _carry(self, listener: socket.socket, there: socket.socket) -> None:
@@ -82,4 +96,6 @@ class FarExecutors(LocalExecutors):
     def close(self) -> None:
         """Ends all."""
         self.cut()
+        for each in self._listeners:
+            each.close()
         super().close()

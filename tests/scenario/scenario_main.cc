@@ -5,7 +5,7 @@
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
-//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|oom|gpu_failed|logged PATTERN]
+//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|oom|raised|gpu_failed|logged PATTERN]
 //   report NAME FENCE SEQ ITERATION JSON
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
@@ -24,8 +24,7 @@
 //   attach EXPERIMENT NAME | asked EXPERIMENT        a driver; what it is asked
 //   answer EXPERIMENT SESSION [again] JSON   it has read all so far; again: its last one once more
 //   flush                            the sinks are durable
-//   state NAME                       the node's, as people see it
-//   desired NAME                     what the node should be doing
+//   state NAME | desired NAME        the node's, as people see it | what it should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
 //   executors | listens | release | end | session   see executor_commands.h
 //   pool | max_workers | request | wishes | created | failed | listed | terminated |
@@ -201,6 +200,7 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     observed.witnessed = how != "unseen";
     observed.suspended = how == "suspended";
     observed.hung = how == "hung";
+    if (how == "raised") observed.error = {"ValueError", "no data", "Traceback …"};
     if (how == "oom") observed.error.kind = kGpuOutOfMemory;
     if (how == "gpu_failed") observed.gpu_fault = "gpu GPU-0: Xid 79";
     if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};

@@ -175,6 +175,7 @@ class Auditor {
     uint64_t quick_failures = 0;  // In a row.
     Millis failed_at = 0;         // The newest of them,
     bool is_delayed = false;      // and whether a pause was announced since.
+    bool has_raised = false;      // Its constructor, in a process that has failed.
   };
   struct CloneQuestion {
     uint64_t seq = 0;  // Of the record that asks.

@@ -68,6 +68,10 @@ void Auditor::NoteExecutorEnd(const event::AttemptEnded& e) {
   const bool was_quick = executor.started_at == 0 || at_ - executor.started_at < 60'000;
   if (failed) executor.quick_failures = was_quick ? executor.quick_failures + 1 : 0;
   if (failed) executor.failed_at = at_;
+  const auto run = truth_->runs.find({e.attempt, 0});
+  const bool has_raised = run != truth_->runs.end() && run->second.raised;
+  Must(e.error.traceback.empty() || has_raised, "an error of an actor was raised");
+  executor.has_raised = executor.detached && failed && has_raised;
   executor.started_at = 0;
 }
 
@@ -98,9 +102,11 @@ void Auditor::On(const event::ExecutorEnded& e) {
     case ExecutorEnd::kFailed:
       Must(failed || (executor.detached && last == AttemptOutcome::kLost),
            "an executor fails by its own fault");
-      Must(!executor.detached || last == AttemptOutcome::kLost ||
+      Must(!executor.detached || last == AttemptOutcome::kLost || executor.has_raised ||
                (executor.max_restarts >= 0 && runs.failures > executor.max_restarts),
            "a detached actor is restarted as often as it may be");
+      Must(e.error.traceback.empty() != executor.has_raised,
+           "the end of an actor says what its constructor raised");
       break;
     case ExecutorEnd::kStopped:
       Must(runs.stop_requested, "only who was released is STOPPED");
@@ -121,6 +127,7 @@ void Auditor::On(const event::ExecutorEnded& e) {
 void Auditor::CheckExecutorPlaced(const event::AttemptPlaced& e) {
   const ExecutorBook& executor = ExecutorOf(e.attempt.owner.executor());
   Must(executor.detached || executor.runs.number == 0, "an executor is not placed again");
+  Must(!executor.has_raised, "an actor whose constructor raised is not placed again");
   Must(!executor.is_delayed && at_ - executor.failed_at >= PauseOwed(executor.quick_failures),
        "an actor that fails over and over is not placed before its pause is over");
   Must(executor.max_restarts < 0 || executor.runs.failures <= executor.max_restarts,
@@ -146,6 +153,7 @@ void Auditor::CheckSessions() {
     if (executor.runs.stop_requested) continue;
     const bool may_wait = executor.detached || executor.runs.live || executor.runs.number == 0;
     Must(may_wait, "an executor whose process has ended is over");
+    Must(!executor.has_raised, "an actor whose constructor raised is over");
     const Millis paused_to = executor.failed_at + PauseOwed(executor.quick_failures);
     Must(!executor.is_delayed || at_ - std::max(paused_to, head_at_) <= kPauseSlack,
          "a pause ends");

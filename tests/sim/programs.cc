@@ -81,8 +81,11 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
   if (!run.shard && run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
-    sim_.truth.runs[fence].logged = sim_.rng.Chance(0.5);
-    return EndProcess(fence, run.pid, 1 + static_cast<int32_t>(sim_.rng.Below(2)), 0);
+    TruthRun& truth = sim_.truth.runs[fence];
+    truth.logged = sim_.rng.Chance(0.5);
+    const int32_t exit_code = 1 + static_cast<int32_t>(sim_.rng.Below(2));
+    truth.raised = fence.attempt.owner.is_executor() && truth.logged && exit_code == 2;
+    return EndProcess(fence, run.pid, exit_code, 0);
   }
   run.iteration += 1;
   if (fence.attempt.owner.is_executor()) {
@@ -191,12 +194,11 @@ void WorkerHost::Drain(const Fence& fence) {
   auto ended = runs_.find(fence);
   if (ended == runs_.end()) return;
   if (ended->second.commit) return Daemon(20, [this, fence] { Drain(fence); });
-  Feed(worker::input::Drained{
-      fence,
-      ended->second.seq,
-      {},
-      ended->second.suspended,
-      sim_.truth.runs[fence].logged ? std::vector<uint32_t>{0} : std::vector<uint32_t>{}});
+  const TruthRun& truth = sim_.truth.runs[fence];
+  worker::Error error;
+  if (truth.raised) error = {"ValueError", "no data", "Traceback"};
+  Feed(worker::input::Drained{fence, ended->second.seq, error, ended->second.suspended,
+                              truth.logged ? std::vector<uint32_t>{0} : std::vector<uint32_t>{}});
 }
 
 // What was reported before it was told is no answer to that. What answers nothing is the core's

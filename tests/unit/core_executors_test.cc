@@ -219,6 +219,48 @@ TEST_CASE("executors: a driver may not release those of another session") {
   CHECK(story.Do(release).verdict.ok());
 }
 
+TEST_CASE("executors: an actor whose constructor raised says why until its name is taken") {
+  Story story;
+  const std::string actor =
+      R"(,"detached":true,"actor":{"name":"a","class":"Store"},"max_restarts":-1)";
+  REQUIRE(story.Do(AsksFor(1, "k", actor)).verdict.ok());
+  story.SyncTwice();
+  story.running[FenceOfExecutor(1)].error = {"ValueError", std::string(9'000, 'm'),
+                                             std::string(60'000, 't')};
+  story.Exit(FenceOfExecutor(1), 1, 0);
+  const Executor& ended = story.core.world.state.executors.at({1});
+  CHECK(ended.end == ExecutorEnd::kFailed);
+  CHECK(ended.reason.starts_with("the constructor of Store raised ValueError: mmm"));
+  CHECK(ended.reason.size() <= limits::kReasonBytesMax);
+  CHECK(ended.error.message.size() == limits::kReasonBytesMax);
+  CHECK(ended.error.traceback.size() == limits::kActorTracebackBytes);
+  const HeadFacts facts{.now = story.now};
+  const auto shown = [&](const Core& core) {
+    const auto view = ActorView(core, facts, "ann", "a");
+    const std::string listed =
+        std::to_string(ActorListView(core, facts, "ann").Find("items")->array().size());
+    if (!view.ok()) return "none of " + listed;
+    const Json* error = view->Find("error");
+    return view->GetString("state") + " " + (error->is_null() ? "" : error->GetString("class")) +
+           " of " + listed;
+  };
+  CHECK(shown(story.core) == "ENDED ValueError of 1");
+  Core next;
+  next.world.state = story.core.world.state;
+  Reindex(next.world);
+  CHECK(shown(next) == "ENDED ValueError of 1");
+  REQUIRE(story.Do(AsksFor(1, "k2", actor)).verdict.ok());
+  CHECK(shown(story.core) == "STARTING  of 1");
+  story.Do(input::StopExecutor{.executor = {}, .owner = "ann", .actor = "a", .reason = "x"});
+  story.SyncTwice();
+  for (const auto& [fence, observed] : std::map(story.running)) story.Exit(fence, 0, 0);
+  CHECK(shown(story.core) == "none of 0");  // It was stopped: the earlier one is not shown again.
+  next.world.state = story.core.world.state;
+  next.world.index = {};
+  Reindex(next.world);
+  CHECK(shown(next) == "none of 0");
+}
+
 TEST_CASE("executors: a detached actor that fails over and over pauses, in any head") {
   Story story;
   const std::string actor = R"(,"detached":true,"actor":{"name":"a"},"max_restarts":-1)";

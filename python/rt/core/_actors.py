@@ -4,6 +4,7 @@ hub's lock."""
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Any, Optional
 
 from rt.core._channel import Channel
@@ -195,16 +196,25 @@ class Actors:
         """Gives waiting actors their processes, as long as there is room."""
         if not self._unplaced:
             return
-        for actor in [each for each in self._unplaced.values() if each.pool is pool]:
+        waiting = [each for each in self._unplaced.values() if each.pool is pool]
+        for index, actor in enumerate(waiting):
             if any(not self.hub.entries[number].is_ready for _, number in actor.call[2]):
                 continue
-            slot = next((one for one in pool.slots.values() if self._has_room(one)), None)
-            conn = self.hub.schedule.connect(slot) if slot is not None else None
+            conn = self._connect(pool, len(waiting) - index)
             if conn is None:
                 self.hub.schedule.hunger(pool)
                 return
             del self._unplaced[actor.id]
             self._start(actor, conn)
+
+    def _connect(self, pool: Pool, waiting: int) -> Optional[Conn]:
+        """A process for an actor. A slot that takes long to reach holds up no other: as many slots
+        are dialled as actors wait."""
+        for slot in islice(filter(self._has_room, pool.slots.values()), waiting):
+            conn = self.hub.schedule.connect(slot)
+            if conn is not None:
+                return conn
+        return None
 
     def _has_room(self, slot: Slot) -> bool:
         return slot.is_granted and (slot.pool.is_free or slot.running < slot.width)
@@ -436,7 +446,7 @@ class Actors:
         conn, actor.conn = actor.conn, None
         if conn is None:
             return
-        if not actor.pool.is_free:
+        if not actor.pool.is_free and not conn.is_blocked:
             conn.slot.running -= 1
         self.hub.schedule.close_conn(conn)
         conn.inflight.clear()

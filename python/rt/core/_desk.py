@@ -7,6 +7,7 @@ of its own. Values pass between the sessions, and references do not.
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import pickle
 import socket
@@ -15,15 +16,21 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
-from rt import _sources
+from rt import _driver, _sources
+from rt._errors import RtError
 from rt._warm import _reseed
 from rt.core import _context
 from rt.core._channel import Channel, Message
 from rt.core._process import Process
 from rt.core._pump import Pump
+from rt.core._values import unpack
+from rt.exceptions import TaskError
 
 ACTOR_FILE = "actor.pkl"
 _NUMBER = 1  # The actor's, in its own process.
+_TOLD_WITHIN_S = 30.0  # A daemon that is restarted is back by then.
+_MESSAGE_MAX = 1000  # Characters: the head keeps 4096 bytes.
+_TRACEBACK_BYTES = 8000  # The head keeps 8192 (kActorTracebackBytes).
 
 
 class _Caller:
@@ -156,8 +163,7 @@ class Desk:
                     caller.channel.post(message)
                     self.pump.flush_port(caller)
                 if kind == "m" and message[1] is not None:
-                    print(pickle.loads(message[1]), file=sys.stderr, flush=True)
-                    os._exit(1)
+                    _end_raised(unpack(message[1]))
 
     def flush_now(self) -> None:
         """Sends everything."""
@@ -173,6 +179,32 @@ class Desk:
 
     def let_go(self, numbers: tuple[int, ...]) -> None:
         """Sessions pass no references."""
+
+
+def _end_raised(error: TaskError) -> NoReturn:
+    """Ends an actor whose constructor has raised. The head, which hears of the error, starts it no
+    more; if the daemon is away for so long that it cannot be told, the actor is started again, and
+    says it then."""
+    print(error, file=sys.stderr, flush=True)
+    path, token = os.environ.get("RT_SOCKET"), os.environ.get("RT_TOKEN")
+    if path and token:
+        kind = "" if error.cause is None else type(error.cause).__name__
+        message = ""
+        with contextlib.suppress(Exception):  # The user's own __str__.
+            message = str(error.cause) if error.cause is not None else ""
+        with contextlib.suppress(RtError, ValueError, OSError):
+            driver = _driver.SocketDriver(path, token, _TOLD_WITHIN_S)
+            driver.say_error(kind, message[:_MESSAGE_MAX], _tail(error.traceback_str))
+    os._exit(1)
+
+
+def _tail(text: str) -> str:
+    """The end of a traceback, which says most."""
+    text = text.strip() or "(no traceback)"
+    data = text.encode("utf-8", "replace")
+    if len(data) <= _TRACEBACK_BYTES:
+        return text
+    return "...\n" + data[-_TRACEBACK_BYTES:].decode("utf-8", "ignore")
 
 
 def _no_references() -> Any:

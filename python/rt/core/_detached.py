@@ -106,8 +106,7 @@ class Detached:
                 self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {error}"))
                 return
             if item["state"] == "ENDED":
-                why = item.get("reason") or "it was stopped"
-                self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {why}"))
+                self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {_why(item)}"))
                 return
             if item["state"] in ("RUNNING", "STOPPING") and self._connect(actor, item):
                 return
@@ -156,7 +155,8 @@ class Detached:
         trial_dir = f"{item['run_dir']}/trial"
         hub = self._hub
         with hub.lock:
-            slot = Slot(int(item["id"]), actor.pool, trial_dir, dict(item["node"]), 1, is_local)
+            node, number = dict(item["node"]), int(item["id"])
+            slot = Slot(number, actor.pool, trial_dir, node, 1, is_local, secret)
             hub.actors.reached(actor, slot, channel)
         hub.pump.wake()
         return True
@@ -182,12 +182,22 @@ class Detached:
 
         threading.Thread(target=work, daemon=True).start()
 
-    def find(self, name: str) -> Optional[dict[str, Any]]:
-        """What the head says of it; None: there is none."""
+    def check(self, name: str) -> None:
+        """Raises ValueError when there is none of the name, with the reason of one that died."""
         try:
             found: dict[str, Any] = self._driver.call("actor_get", name=name)
         except RtError as error:
             if error.code == "NOT_FOUND":
-                return None
+                raise ValueError(f"no actor has the name {name!r}") from None
             raise
-        return None if found["state"] == "ENDED" else found
+        if found["state"] == "ENDED":
+            raise ValueError(f"the actor {name!r} has ended: {_why(found)}")
+
+
+def _why(item: dict[str, Any]) -> str:
+    """Why it has ended; with the traceback of a constructor that raised."""
+    error = item.get("error")
+    if error and error.get("traceback"):
+        made = (item.get("actor") or {}).get("class") or item.get("name")
+        return f"the constructor of {made} raised:\n{error['traceback']}"
+    return str(item.get("reason") or "it was stopped")

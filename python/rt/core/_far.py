@@ -1,6 +1,6 @@
 """The executors of other machines. In a job the daemon of this node carries the bytes; outside of
-the cluster `rt bridge` does, through the head (adr/0041). All here may wait for the head, and is
-called without the hub's lock; an OtherMachines from one thread."""
+the cluster `rt bridge` does, through the head (adr/0041). All here may wait for the head or for a
+node that does not answer, and is called without the hub's lock, from any thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from rt import _driver
 from rt._errors import RtError
@@ -27,6 +28,21 @@ _OUTSIDE_WITHIN_S = 8.0  # An executor that has had no process for 10 s ends.
 FINAL = ("PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED")
 
 
+class Refusal(NamedTuple):
+    """Why one try failed."""
+
+    code: str
+    why: str
+
+
+class Reached(NamedTuple):
+    """A new process of a slot, and its number; no channel: it cannot be reached, or has gone."""
+
+    channel: Optional[Channel]
+    number: int
+    refusal: Refusal  # Of the newest try.
+
+
 class OtherMachines:
     """The ways of a session to executors that are not on this machine."""
 
@@ -36,42 +52,44 @@ class OtherMachines:
         self._secret = secret
         self._places = places
         self._hub = places._hub
+        self._lock = threading.Lock()
         self._connection: Optional[_driver.Driver] = None
-        # By executor: the code and the reason of the newest try that failed.
-        self._whys: dict[int, tuple[str, str]] = {}
         self._told: set[int] = set()
 
     def dial_keeper(self, keeper: Keeper) -> None:
         """Starts the process that keeps values there; `came` follows."""
-        channel, _ = self.reach(keeper.slot, KEEP)
+        reached = self.reach(keeper.slot, KEEP)
         with self._hub.lock:
-            keeper.came(channel)
+            keeper.came(reached.channel)
         self._hub.pump.wake()
 
-    def reach(self, slot: Slot, what: int) -> tuple[Optional[Channel], int]:
-        """A new process of a slot, and its number; None: it cannot be reached, or has gone."""
+    def reach(self, slot: Slot, what: int) -> Reached:
+        """A new process of a slot. Tries again until the executor listens."""
         hub = self._hub
         within_s = LISTENS_WITHIN_S if self._driver.inside_job else _OUTSIDE_WITHIN_S
         end = time.monotonic() + within_s
-        channel, number = None, 0
-        self._whys.pop(slot.executor, None)
-        while channel is None and time.monotonic() < end and not self._places.is_closed:
+        number, refusal = 0, Refusal("", "")
+        while time.monotonic() < end and not self._places.is_closed:
             with hub.lock:
                 if slot.pool.slots.get(slot.executor) is not slot:
                     break  # It has gone.
                 number = hub.conn_number()
-            channel = self._try(slot, number, what)
-            if self._whys.get(slot.executor, ("", ""))[0] in FINAL:
+            found = self._try(slot, number, what)
+            if isinstance(found, Channel):
+                return Reached(found, number, refusal)
+            refusal = found
+            if refusal.code in FINAL and not self._driver.inside_job:
                 break
-            if channel is None:
-                time.sleep(_AGAIN_S if self._driver.inside_job else _AGAIN_OUTSIDE_S)
-        return channel, number
+            time.sleep(_AGAIN_S if self._driver.inside_job else _AGAIN_OUTSIDE_S)
+        return Reached(None, number, refusal)
 
-    def reason_of(self, slot: Slot) -> Optional[str]:
+    def reason_of(self, slot: Slot, refusal: Refusal) -> Optional[str]:
         """Why a slot that is still there cannot be reached from outside of the cluster; None: it
-        has gone, or is tried again, which is said once. With the lock."""
-        code, why = self._whys.pop(slot.executor, ("", ""))
-        if not why or slot.pool.slots.get(slot.executor) is not slot:
+        has gone, or is tried again, which is said once. With the hub's lock."""
+        code, why = refusal
+        if self._driver.inside_job or not why:
+            return None
+        if slot.pool.slots.get(slot.executor) is not slot:
             return None
         name = f"executor {slot.executor} on {slot.node.get('name')}"
         if code == "FAILED_PRECONDITION":
@@ -83,11 +101,12 @@ class OtherMachines:
             print(f"rt: {name} is not reached yet: {why}", file=sys.stderr, flush=True)
         return None
 
-    def _try(self, slot: Slot, number: int, what: int) -> Optional[Channel]:
-        """A process that has said that it is there; None: not now."""
+    def _try(self, slot: Slot, number: int, what: int) -> Union[Channel, Refusal]:
+        """A process that has said that it is there, or why not now."""
         sock = self._socket(slot)
-        if sock is None:
-            return None
+        if isinstance(sock, Refusal):
+            return sock  # If the executor has gone, the head says so.
+        refusal = Refusal("", "its process ended at once, or did not answer")
         try:
             sources = self._places.sources() if what == TASKS else {}
             channel: Channel = self._places.greeted(sock, slot, number, sources, what)
@@ -96,34 +115,29 @@ class OtherMachines:
             ready, _, _ = select.select([sock], [], [], _ANSWERS_WITHIN_S)
             if ready and sock.recv(1, socket.MSG_PEEK):
                 return channel
-            self._note(slot, "its process ended at once, or did not answer")
         except OSError as error:
-            self._note(slot, str(error))
+            refusal = Refusal("", str(error))
         sock.close()
-        return None
+        return refusal
 
     def kill(self, slot: Slot, pid: int) -> None:
         """Has the executor kill a process of its own."""
         sock = self._socket(slot)
-        if sock is not None:
+        if not isinstance(sock, Refusal):
             with contextlib.suppress(OSError), sock:
-                greet(sock, self._secret, KILL, pid)
+                greet(sock, slot.secret or self._secret, KILL, pid)
 
-    def _socket(self, slot: Slot) -> Optional[socket.socket]:
+    def _socket(self, slot: Slot) -> Union[socket.socket, Refusal]:
         try:
             return dial_path(str(self._way_to(slot.executor)["socket"]))
         except (RtError, ValueError, OSError) as error:
-            self._note(slot, str(error), getattr(error, "code", ""))
-            return None  # If the executor has gone, the head says so.
+            return Refusal(getattr(error, "code", ""), str(error))
 
     def _way_to(self, executor: int) -> Any:
-        if self._connection is None:
-            self._connection = second_connection(self._driver)
+        with self._lock:
+            if self._connection is None:
+                self._connection = second_connection(self._driver)
         return way_to(self._connection, self._session, executor)
-
-    def _note(self, slot: Slot, why: str, code: str = "") -> None:
-        if not self._driver.inside_job:
-            self._whys[slot.executor] = (code, why)
 
 
 def way_to(connection: _driver.Driver, session: str, executor: int) -> Any:

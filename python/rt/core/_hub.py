@@ -442,8 +442,7 @@ class Hub(Client):
                 return found
             except ValueError:
                 pass
-        if not self.schedule.places.find_detached(name):
-            raise ValueError(f"no actor has the name {name!r}")
+        self.schedule.places.check_detached(name)
         with self.lock:
             actor = self.actors.adopt_detached(name)
             self.keep(actor.id)

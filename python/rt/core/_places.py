@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Optional
 
 from rt.core._channel import Channel, Message
@@ -21,6 +23,7 @@ Shape = tuple[tuple[tuple[str, float], ...], tuple[tuple[str, str], ...]]
 QUEUED_S = 0.004  # Work that is queued behind a running task, by what its function costs.
 QUEUED_MAX = 64  # Tasks.
 BLOCKED_MAX = 64  # Processes of a slot that wait in `rt.get`.
+_FREE_WIDTH = 64  # Processes at a time that need no capacity.
 _BATCH_MAX = 16  # Messages to a busy process that are sent together.
 
 
@@ -28,8 +31,8 @@ class Slot:
     """An executor: capacity for one process that runs, or for `width` of them."""
 
     __slots__ = (
-        "blocked", "conns", "executor", "idle_at", "is_local", "node", "pool", "running", "spares",
-        "trial_dir", "width",
+        "blocked", "conns", "executor", "idle_at", "is_local", "node", "pool", "running", "secret",
+        "spares", "trial_dir", "width",
     )  # fmt: skip
 
     def __init__(
@@ -40,12 +43,14 @@ class Slot:
         node: dict[str, Any],
         width: int,
         is_local: bool = True,
+        secret: str = "",
     ) -> None:
         self.executor = executor
         self.pool = pool
         self.trial_dir = trial_dir
         self.node = node
         self.width = width
+        self.secret = secret  # Of a detached actor, which has its own; else it is the session's.
         self.is_local = is_local  # On this machine; else it is reached through the daemons.
         self.spares: list[tuple[Channel, int]] = []  # Processes of another machine, for later.
         self.conns: set[Conn] = set()
@@ -92,6 +97,16 @@ class Pool:
     def is_free(self) -> bool:
         """It needs no capacity: one executor has all its processes."""
         return not any(amount for _, amount in self.shape[0])
+
+    @property
+    def width(self) -> int:
+        """The processes of a slot that may run at a time."""
+        return _FREE_WIDTH if self.is_free else 1
+
+    def free_slots(self) -> Iterator[Slot]:
+        """Slots that may run more, at most as many as tasks wait."""
+        free = (slot for slot in self.slots.values() if slot.running < slot.width)
+        return islice(free, self.waiting())
 
     def add(self, task: Task, first: bool = False) -> None:
         """A task is ready to run."""
@@ -161,6 +176,15 @@ class Conn:
         self.calls: dict[bytes, int] = {}  # Of functions with max_calls.
         self.is_retired = False  # It gets no further task.
         self.is_closed = False
+
+    @property
+    def may_lend(self) -> bool:
+        """Whether its slot may run something else while it waits. An actor without cpus has none to
+        lend, and what one has on a gpu stays there."""
+        if self.actor is None:
+            return True
+        amounts = dict(self.slot.pool.shape[0])
+        return not self.slot.pool.is_free and not amounts.get("gpu")
 
     def fileno(self) -> int:
         """The socket's descriptor."""

@@ -21,7 +21,6 @@ Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 IDLE_S = 1.0  # A slot that did nothing for so long is given back.
 OVERDUE_S = 0.01  # Tasks queued behind one that runs for longer are taken back.
-_FREE_WIDTH = 64  # Processes at a time that need no capacity.
 _EXTRA_AFTER_S = 1.0  # Tasks that wait for so long are demand for more than the cluster has.
 _EXTRA_MAX = 32
 _FAILED_STARTS_MAX = 3
@@ -82,10 +81,11 @@ class Schedule:
             self.places.hungry(pool)
 
     def _idle(self, pool: Pool) -> Optional[Conn]:
-        for slot in pool.slots.values():
-            if slot.running < slot.width:
-                conn = slot.idle_conn()
-                return conn if conn is not None else self.connect(slot)
+        """A process that does nothing. A slot that takes long to reach holds up no other."""
+        for slot in pool.free_slots():
+            conn = slot.idle_conn() or self.connect(slot)
+            if conn is not None:
+                return conn
         return None
 
     def _room(self, pool: Pool, task: Task) -> Optional[Conn]:
@@ -221,15 +221,15 @@ class Schedule:
     def block(self, conn: Conn) -> bool:
         """The process waits for a value: its slot may run another. False: too many do."""
         slot = conn.slot
-        if conn.is_blocked or conn.actor is not None:
+        if conn.is_blocked or not conn.may_lend:
             return True
         if slot.blocked >= BLOCKED_MAX * slot.width:
             return False
         conn.is_blocked = True
         slot.blocked += 1
-        if conn.inflight:
-            if len(conn.inflight) > 1:
-                conn.post(("g",))
+        if conn.actor is None and len(conn.inflight) > 1:
+            conn.post(("g",))
+        if conn.inflight or conn.actor is not None:
             self._rests(conn)
         return True
 
@@ -238,7 +238,7 @@ class Schedule:
         if conn.is_blocked:
             conn.is_blocked = False
             conn.slot.blocked -= 1
-            if conn.inflight:
+            if conn.inflight or conn.actor is not None:
                 conn.slot.running += 1
 
     def take_back(self, conn: Conn, numbers: list[int]) -> None:
@@ -413,10 +413,6 @@ class Schedule:
         if pool.hungry_at is not None and now - pool.hungry_at > _EXTRA_AFTER_S:
             limit += _EXTRA_MAX
         return min(waiting + pool.busy(), limit) - have
-
-    def width(self, pool: Pool) -> int:
-        """The processes of a slot that may run at a time."""
-        return _FREE_WIDTH if pool.is_free else 1
 
     def tick(self, now: float) -> None:
         """Gives idle slots back, and takes back what waits behind a long task."""

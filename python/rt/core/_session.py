@@ -17,10 +17,11 @@ from rt._errors import RtError
 from rt.core._channel import Channel
 from rt.core._client import Client
 from rt.core._code import StoredCode
+from rt.core._crew import Crew
 from rt.core._current import find_client, set_client
 from rt.core._detached import Detached
 from rt.core._dial import TASKS, boot_id, dial, dial_at_once, greet
-from rt.core._far import OtherMachines, second_connection
+from rt.core._far import OtherMachines, Refusal, second_connection
 from rt.core._hub import Hub
 from rt.core._keepers import Keeper
 from rt.core._near import (
@@ -43,8 +44,8 @@ _YIELD_S = 1.0  # An executor is given back so often at most while others wait f
 
 
 class Places:
-    """The executors of a session. One thread awaits the head's answers and one asks it; two more
-    reach the executors of this machine and of others."""
+    """The executors of a session. One thread awaits the head's answers and one asks it; one more
+    reaches the executors of this machine, and some those of others."""
 
     def __init__(self, driver: _driver.Driver, session: str) -> None:
         self._driver = driver
@@ -65,13 +66,9 @@ class Places:
         self._sources = Sources()
         self._code = StoredCode(driver)
         self._near: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
-        self._far: queue.SimpleQueue[Optional[Callable[[], Any]]] = queue.SimpleQueue()
-        self._dialling: set[int] = set()  # Slots for which that thread makes a process.
-        for name, work in (
-            ("rt-executors", self._work),
-            ("rt-this-machine", self._near),
-            ("rt-other-machines", self._far),
-        ):
+        self._far = Crew("rt-other-machines")  # By node.
+        self._dialling: set[int] = set()  # Slots for which such a thread makes a process.
+        for name, work in (("rt-executors", self._work), ("rt-this-machine", self._near)):
             threading.Thread(target=_run, args=(work,), name=name, daemon=True).start()
 
     def attach(self, hub: Any) -> None:
@@ -128,9 +125,9 @@ class Places:
             return
         slot, pid = conn.slot, conn.pid
         if slot.is_local:
-            self._near.put(lambda: kill_near(slot.trial_dir, self._secret, pid))
+            self._near.put(lambda: kill_near(slot.trial_dir, slot.secret or self._secret, pid))
         else:
-            self._far.put(lambda: self._others.kill(slot, pid))
+            self._far.put(slot.node.get("id"), lambda: self._others.kill(slot, pid))
 
     def dial_later(self, slot: Slot) -> None:
         """A new process of a slot, in another thread; `spare_came` follows."""
@@ -140,7 +137,7 @@ class Places:
         if slot.is_local:
             self._near.put(lambda: self._dial_near(slot))
         else:
-            self._far.put(lambda: self._dial_far(slot))
+            self._far.put(slot.node.get("id"), lambda: self._dial_far(slot))
 
     def cause_of(self, conn: Conn) -> str:
         """Why the process ended, if that is known."""
@@ -158,18 +155,18 @@ class Places:
 
     def _dial_far(self, slot: Slot) -> None:
         hub = self._hub
-        channel, number = self._others.reach(slot, TASKS)
+        reached = self._others.reach(slot, TASKS)
         with hub.lock:
             self._dialling.discard(id(slot))
-            if channel is not None:
-                hub.schedule.spare_came(slot, channel, number)
+            if reached.channel is not None:
+                hub.schedule.spare_came(slot, reached.channel, reached.number)
             else:
-                self._give_up(slot)
+                self._give_up(slot, reached.refusal)
         hub.pump.wake()
 
-    def _give_up(self, slot: Slot) -> None:
+    def _give_up(self, slot: Slot, refusal: Refusal) -> None:
         """A slot that was not reached may be of no use. With the lock."""
-        why = self._others.reason_of(slot)
+        why = self._others.reason_of(slot, refusal)
         if why is not None:
             self._pools.pop(slot.executor, None)
             self._hub.schedule.cannot(slot.pool, why)
@@ -192,7 +189,7 @@ class Places:
 
     def dial_keeper(self, keeper: Keeper) -> None:
         """Starts the process that keeps values on another machine; `came` follows."""
-        self._far.put(lambda: self._others.dial_keeper(keeper))
+        self._far.put(keeper.slot.node.get("id"), lambda: self._others.dial_keeper(keeper))
 
     def create_detached(self, actor: Any) -> None:
         """Asks for a detached actor, and connects to it."""
@@ -219,9 +216,9 @@ class Places:
 
     # Blocking, without the lock.
 
-    def find_detached(self, name: str) -> bool:
-        """Whether the user has a detached actor of this name."""
-        return self._detached.find(name) is not None
+    def check_detached(self, name: str) -> None:
+        """Raises ValueError unless the user has a detached actor of this name."""
+        self._detached.check(name)
 
     def ask(self, what: str) -> Any:
         """The nodes of the cluster, or its resources."""
@@ -248,7 +245,7 @@ class Places:
         done.wait(_CLOSE_S)
         self._near.put(None)
         self._work.put(None)
-        self._far.put(None)
+        self._far.close()
 
     def _request(self, pool: Pool) -> None:
         hub = self._hub
@@ -402,7 +399,7 @@ class Places:
             if number not in self._pools:
                 return  # It has ended.
             if is_good or (not is_local and not self._driver.embedded):
-                width = hub.schedule.width(pool)
+                width = pool.width
                 slot = Slot(number, pool, trial_dir, node, width, is_local)
                 hub.schedule.slot_came(pool, slot)
             else:

@@ -1,0 +1,105 @@
+"""The process of a detached actor whose constructor raises (rt/core/_desk.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fake_worker import FakeWorker
+from rt.core._desk import ACTOR_FILE
+from rt.core._remote import make_function
+from rt.core._values import pack
+
+PACKAGE = str(Path(__file__).resolve().parents[2] / "python")
+
+
+def raises_as_usual() -> None:
+    raise KeyError("no data")
+
+
+def raises_what_has_no_text() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise ValueError("none")
+
+    raise Odd()
+
+
+def raises_deep_below() -> None:
+    def down(left: int) -> None:
+        if not left:
+            raise ValueError("at the bottom" + "!" * 5000)
+        exec("down(left - 1) # " + "é" * 200, {"down": down, "left": left})
+
+    down(100)
+
+
+def run_actor(made: Callable[[], None], worker: FakeWorker, tmp_path: Path) -> tuple[int, str]:
+    """(the exit code of the executor, what its actor wrote to stderr)."""
+
+    class Broken:
+        def __init__(self) -> None:
+            made()
+
+    function = make_function("Broken", Broken)
+    actor = {
+        "class": "Broken", "digest": function.digest, "blob": function.blob, "methods": {},
+        "packed": pack(((), {}))[0], "options": {}, "sources": {}, "path": [],
+    }  # fmt: skip
+    (tmp_path / ACTOR_FILE).write_bytes(pickle.dumps(actor))
+    (tmp_path / "config").write_text(json.dumps({"secret": "s" * 32}))
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    env = {
+        **os.environ, **worker.env(), "PYTHONPATH": PACKAGE, "RT_ACTOR": str(tmp_path),
+        "RT_CONFIG": str(tmp_path / "config"), "RT_TRIAL_DIR": str(trial),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "rt._executor"], env=env, stderr=subprocess.PIPE, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "message", "last"),
+    [
+        (raises_as_usual, "KeyError", "'no data'", "KeyError: 'no data'"),
+        (raises_what_has_no_text, "Odd", "", "Odd: <exception str() failed>"),
+        (raises_deep_below, "ValueError", ("at the bottom" + "!" * 5000)[:1000], "!!!!!"),
+    ],
+)
+def test_the_daemon_is_told_what_the_constructor_raised(
+    made: Callable[[], None], kind: str, message: str, last: str, tmp_path: Path
+) -> None:
+    worker = FakeWorker(str(tmp_path))
+    code, stderr = run_actor(made, worker, tmp_path)
+    assert code == 1
+    assert "Broken.__init__ raised" in stderr
+    (told,) = worker.errors
+    found: dict[str, Any] = {name: told[name] for name in ("kind", "message")}
+    assert found == {"kind": kind, "message": message}
+    assert told["traceback"].endswith(last)
+    assert 0 < len(told["traceback"].encode()) <= 8192
+    worker.close()
+
+
+def test_an_actor_that_is_killed_in_its_constructor_says_nothing(tmp_path: Path) -> None:
+    worker = FakeWorker(str(tmp_path))
+
+    def is_killed() -> None:
+        os.kill(os.getpid(), 9)
+
+    code, _ = run_actor(is_killed, worker, tmp_path)
+    assert (code, worker.errors) == (137, [])
+    worker.close()
