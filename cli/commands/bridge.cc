@@ -52,11 +52,12 @@ ExitCode ServeLocal(const Invocation& invocation) {
   return kExitOk;
 }
 
-// {"algorithms": […]}, the search algorithms first.
+// {"algorithms": […]}, the search algorithms first, each in its newest version.
 Json AlgorithmList() {
   Json list = Json::MakeArray();
   for (AlgorithmKind kind : {AlgorithmKind::kSearch, AlgorithmKind::kScheduler})
-    for (const AlgorithmTable* table : AlgorithmTables(kind)) list.Append(ToJson(*table));
+    for (const AlgorithmTable* table : AlgorithmTables(kind))
+      if (FindTable(kind, table->name) == table) list.Append(ToJson(*table));
   return Json::MakeObject({{"algorithms", std::move(list)}});
 }
 

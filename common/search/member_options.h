@@ -24,10 +24,10 @@ struct MemberOption {
   bool is_open = false;  // As in AlgorithmOption.
 };
 
-// Adds a row for each; the defaults are those of the struct.
+// Adds a row for each; the defaults are those of the struct, or others of a version.
 template <class Options>
-void AddMemberOptions(std::span<const MemberOption<Options>> all, AlgorithmTable& table) {
-  const Options defaults;
+void AddMemberOptions(std::span<const MemberOption<Options>> all, AlgorithmTable& table,
+                      const Options& defaults = {}) {
   for (const MemberOption<Options>& option : all) {
     const bool is_count = option.count != nullptr;
     AlgorithmOption row{
@@ -45,8 +45,9 @@ void AddMemberOptions(std::span<const MemberOption<Options>> all, AlgorithmTable
 
 // What is given of checked options; the others keep their defaults.
 template <class Options>
-Options ReadMemberOptions(std::span<const MemberOption<Options>> all, const Json& given) {
-  Options options;
+Options ReadMemberOptions(std::span<const MemberOption<Options>> all, const Json& given,
+                          const Options& defaults = {}) {
+  Options options = defaults;
   for (const MemberOption<Options>& option : all) {
     const Json* value = given.Find(option.name);
     if (value == nullptr || !value->HasDouble()) continue;

@@ -76,7 +76,7 @@ std::vector<double> InverseOfLower(const std::vector<double>& lower, size_t n) {
 }  // namespace
 
 Mixture::Mixture(const Encoding& encoding, const std::vector<WeightedPoint>& points,
-                 const KernelRule& rule)
+                 const KernelRule& rule, const std::vector<bool>* branch)
     : encoding_(&encoding), kernels_(points.size()) {
   RT_CHECK(!points.empty());
   double total = rule.uniform_weight;
@@ -91,7 +91,8 @@ Mixture::Mixture(const Encoding& encoding, const std::vector<WeightedPoint>& poi
   log_weight_ = log_share_;
   const std::vector<Axis>& axes = encoding.axes();
   for (size_t axis = 0; axis < axes.size(); ++axis) {
-    if (encoding.IsConditional(axis)) AddConditional(axis, points, rule);
+    if (branch != nullptr && !(*branch)[axis]) continue;
+    if (branch == nullptr && encoding.IsConditional(axis)) AddConditional(axis, points, rule);
     else if (axes[axis].kind() == Axis::Kind::kCategories) AddCategory(axis, points, rule);
     else AddNumeric(axis, points, rule);
   }
@@ -167,9 +168,12 @@ void Mixture::AddConditional(size_t axis, const std::vector<WeightedPoint>& poin
   conditional_.push_back(std::move(column));
 }
 
-std::vector<size_t> Mixture::SteadyNumericAxes(const Encoding& encoding) {
+std::vector<size_t> Mixture::SteadyNumericAxes(const Encoding& encoding,
+                                               const std::vector<bool>* branch) {
   std::vector<size_t> numeric = NumericAxes(encoding);
-  std::erase_if(numeric, [&](size_t axis) { return encoding.IsConditional(axis); });
+  std::erase_if(numeric, [&](size_t axis) {
+    return branch != nullptr ? !(*branch)[axis] : encoding.IsConditional(axis);
+  });
   return numeric;
 }
 

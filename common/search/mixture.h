@@ -35,17 +35,19 @@ struct WeightedPoint {
 
 class Mixture {
  public:
-  // At least one point. `encoding` outlives the mixture.
+  // At least one point. `encoding` outlives the mixture. `branch`: the axes of the density, all of
+  // which each point has; without it, the density is one on all configurations.
   Mixture(const Encoding& encoding, const std::vector<WeightedPoint>& points,
-          const KernelRule& rule);
+          const KernelRule& rule, const std::vector<bool>* branch = nullptr);
 
   // Lets the kernels follow a correlation of the numeric axes: a symmetric matrix by rows, with
   // ones on its diagonal, in the order of SteadyNumericAxes(). The kernels are not normalised for
   // what lies outside the cube then. False, and nothing changes, when it is not positive definite.
   bool Correlate(const std::vector<double>& correlation);
   static std::vector<size_t> NumericAxes(const Encoding& encoding);
-  // Those of them that every configuration has.
-  static std::vector<size_t> SteadyNumericAxes(const Encoding& encoding);
+  // Those of them that every configuration has, or every one of the branch.
+  static std::vector<size_t> SteadyNumericAxes(const Encoding& encoding,
+                                               const std::vector<bool>* branch = nullptr);
 
   // A point of the mixture with bandwidths times `spread`, snapped to the centres of cells.
   Point Draw(Rng& rng, double spread) const;

@@ -20,12 +20,13 @@ class Taken {
   // False in any space with a real axis: two candidates are rarely equal there, so only the chosen
   // one is checked (Avoid).
   bool Has(const Point& point) const { return applies_ && IsOfTrial(point); }
+  // The same in any space.
+  bool IsOfTrial(const Point& point) const;
   // Moves the point to a configuration that no trial has, if one has it. False: all are taken, and
   // the point stays.
   bool Avoid(Point& point, Rng& rng) const;
 
  private:
-  bool IsOfTrial(const Point& point) const;
   // The first configuration that is not taken, from a random one on; nullopt when all are.
   std::optional<Point> Free(Rng& rng) const;
   // The point with other values of its real axes; after that any point. nullopt: none was found.

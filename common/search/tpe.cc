@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/rng.h"
+#include "common/search/branches.h"
 #include "common/search/elementary.h"
 #include "common/search/mixture.h"
 #include "common/search/sobol.h"
@@ -14,6 +15,13 @@ namespace {
 
 // Finite values that a model needs at least.
 constexpr size_t kModelTrialsMin = 3;
+// A branch may have so small a part of all configurations that random points miss it.
+constexpr int kBranchDrawsMax = 200;
+constexpr size_t kDrawsPerCandidateMax = 4;
+// Once in so many trials a few random points are drawn, and one whose branch has no trial yet is
+// proposed. More draws find smaller branches.
+constexpr uint64_t kUnseenEvery = 8;
+constexpr int kUnseenDrawsMax = 16;
 
 // The history as the model sees it.
 struct Split {
@@ -50,13 +58,12 @@ void KeepFirst(std::vector<const FinishedTrial*>& trials, size_t count, Order or
   std::sort(trials.begin(), trials.end(), order);
 }
 
-Split SplitOf(const std::vector<FinishedTrial>& finished, size_t kept, const TpeOptions& options) {
+Split SplitOf(const std::vector<const FinishedTrial*>& finished, size_t kept,
+              const TpeOptions& options) {
   Split split;
-  std::vector<const FinishedTrial*> newest;
-  for (const FinishedTrial& trial : finished) {
-    newest.push_back(&trial);
-    if (std::isfinite(trial.value)) split.ranked.push_back(&trial);
-  }
+  std::vector<const FinishedTrial*> newest = finished;
+  for (const FinishedTrial* trial : finished)
+    if (std::isfinite(trial->value)) split.ranked.push_back(trial);
   const auto [least, most] =
       std::minmax_element(split.ranked.begin(), split.ranked.end(), IsBetter);
   if (split.ranked.size() < kModelTrialsMin || (*least)->value == (*most)->value) return split;
@@ -174,8 +181,14 @@ size_t RankedMax(size_t axes, const TpeOptions& options) {
   return std::max(options.best_max, static_cast<size_t>(correlated));
 }
 
-Mixture GoodMixture(const Encoding& encoding, const Split& split, uint64_t number,
-                    const TpeOptions& options) {
+// The branch that a proposal stays in, by its axes.
+struct Scope {
+  const std::vector<bool>* branch = nullptr;      // Null: any.
+  const std::vector<bool>* model_axes = nullptr;  // The branch of the trials; null: of all.
+};
+
+Mixture GoodMixture(const Encoding& encoding, const Split& split, const Scope& scope,
+                    uint64_t number, const TpeOptions& options) {
   Mixture good(encoding, GoodPoints(split, options),
                {.factor = options.good_bandwidth,
                 .exponent = 0.5,
@@ -183,22 +196,137 @@ Mixture GoodMixture(const Encoding& encoding, const Split& split, uint64_t numbe
                 .cell_width_min = options.cell_bandwidth,
                 .uniform_weight = options.good_prior,
                 .spread_prior = options.spread_prior,
-                .category_prior = options.category_prior});
-  const std::vector<size_t> numeric = Mixture::SteadyNumericAxes(encoding);
+                .category_prior = options.category_prior},
+               scope.model_axes);
+  const std::vector<size_t> numeric = Mixture::SteadyNumericAxes(encoding, scope.model_axes);
   if (number % 2 == 0 && numeric.size() > 1 && numeric.size() <= options.correlated_axes_max)
     good.Correlate(Correlation(split, numeric, options));
   return good;
 }
 
-Mixture OtherMixture(const Encoding& encoding, const Split& split, const TpeOptions& options) {
+Mixture OtherMixture(const Encoding& encoding, const Split& split, const Scope& scope,
+                     const TpeOptions& options) {
+  const std::vector<bool>* branch = scope.model_axes;
+  const auto axes = branch == nullptr ? static_cast<ptrdiff_t>(encoding.axes().size())
+                                      : std::count(branch->begin(), branch->end(), true);
   return Mixture(encoding, OtherPoints(split, options),
                  {.factor = options.other_bandwidth,
-                  .exponent = 1.0 / (static_cast<double>(encoding.axes().size()) + 4),
+                  .exponent = 1.0 / (static_cast<double>(axes) + 4),
                   .width_min = options.other_bandwidth_min,
                   .cell_width_min = options.cell_bandwidth,
                   .uniform_weight = options.other_prior,
                   .spread_prior = options.spread_prior,
-                  .category_prior = options.category_prior});
+                  .category_prior = options.category_prior},
+                 branch);
+}
+
+// The newest and the best trials.
+std::vector<const FinishedTrial*> KeptOf(const std::vector<FinishedTrial>& finished,
+                                         const TpeOptions& options) {
+  std::vector<const FinishedTrial*> kept, best;
+  for (const FinishedTrial& trial : finished) kept.push_back(&trial);
+  if (kept.size() <= options.newest_max + options.best_max) return kept;
+  for (const FinishedTrial* trial : kept)
+    if (std::isfinite(trial->value)) best.push_back(trial);
+  KeepFirst(kept, options.newest_max,
+            [](const FinishedTrial* a, const FinishedTrial* b) { return IsOlder(b, a); });
+  KeepFirst(best, options.best_max, IsBetter);
+  const uint64_t newest_from = kept.back()->number;
+  for (const FinishedTrial* trial : best)
+    if (trial->number < newest_from) kept.push_back(trial);
+  return kept;
+}
+
+Point RandomPoint(const Encoding& encoding, Rng& rng) {
+  Point point(encoding.axes().size());
+  for (double& coordinate : point) coordinate = rng.Uniform();
+  return encoding.Snap(std::move(point));
+}
+
+// Whether two proposals of the branch may be equal: it has no real axis.
+bool IsDiscrete(const Encoding& encoding, const std::vector<bool>& branch) {
+  for (size_t i = 0; i < branch.size(); ++i)
+    if (branch[i] && encoding.axes()[i].kind() == Axis::Kind::kReal) return false;
+  return true;
+}
+
+// The best of the candidates; nullopt: given up. With a branch its point may be empty: no candidate
+// is in the branch and free.
+std::optional<TpeAnswer> BestCandidate(const Encoding& encoding, const Split& split,
+                                       const Scope& scope, const Taken& taken, uint64_t number,
+                                       Rng& rng, const TpeOptions& options, const GiveUp& give_up) {
+  const Mixture good = GoodMixture(encoding, split, scope, number, options);
+  const Mixture other = OtherMixture(encoding, split, scope, options);
+  const bool stays = scope.branch != nullptr;
+  const bool is_discrete = stays && IsDiscrete(encoding, *scope.branch);
+  std::vector<double> scratch;
+  TpeAnswer best;
+  double best_score = -HUGE_VAL;
+  bool is_free = false;
+  size_t draws = options.candidates * (stays ? kDrawsPerCandidateMax : 1);
+  for (size_t compared = 0; compared < options.candidates && draws > 0; --draws) {
+    if (give_up && give_up()) return std::nullopt;
+    Point candidate = good.Draw(rng, options.candidate_spread);
+    if (stays && encoding.Existing(candidate) != *scope.branch) continue;
+    ++compared;
+    const double score = good.LogDensity(candidate, scratch) -
+                         options.other_exponent * other.LogDensity(candidate, scratch);
+    if (is_free && score <= best_score) continue;
+    if (is_discrete ? taken.IsOfTrial(candidate) : taken.Has(candidate)) {
+      if (!stays && best.point.empty()) best.point = std::move(candidate);
+      continue;
+    }
+    is_free = true;
+    best_score = score;
+    best.point = std::move(candidate);
+  }
+  return best;
+}
+
+// A random point of the branch that no trial has; nullopt: none was found.
+std::optional<Point> FreePoint(const Encoding& encoding, const std::vector<bool>& branch,
+                               const Taken& taken, Rng& rng) {
+  for (int draw = 0; draw < kBranchDrawsMax; ++draw) {
+    Point point = RandomPoint(encoding, rng);
+    if (encoding.Existing(point) == branch && !taken.IsOfTrial(point)) return point;
+  }
+  return std::nullopt;
+}
+
+// A random point of a branch that no trial was in; nullopt: none was found.
+std::optional<Point> UnseenPoint(const Encoding& encoding, const std::vector<Branch>& branches,
+                                 Rng& rng) {
+  for (int draw = 0; draw < kUnseenDrawsMax; ++draw) {
+    Point point = RandomPoint(encoding, rng);
+    const std::vector<bool> existing = encoding.Existing(point);
+    const auto is_here = [&](const Branch& branch) { return branch.axes == existing; };
+    if (std::none_of(branches.begin(), branches.end(), is_here)) return point;
+  }
+  return std::nullopt;
+}
+
+// A proposal in a branch that is chosen first; nullopt: given up. Its point is empty where no
+// branch has a configuration that is free. `whole` is of the trials of all branches.
+std::optional<TpeAnswer> BestOfBranch(const Encoding& encoding, const std::vector<Branch>& branches,
+                                      const Split& whole, const Taken& taken, uint64_t number,
+                                      Rng& rng, const TpeOptions& options, const GiveUp& give_up) {
+  if (number % kUnseenEvery == 0)
+    if (std::optional<Point> point = UnseenPoint(encoding, branches, rng))
+      return TpeAnswer{*std::move(point), false, false};
+  for (const Branch* branch : InOrderOfChoice(branches, options.branch_exploration)) {
+    Scope scope{.branch = &branch->axes};
+    Split own;
+    if (branch->finished.size() >= options.branch_trials)
+      own = SplitOf(branch->finished, RankedMax(encoding.axes().size(), options), options);
+    const bool has_model = own.good > 0 && !own.others.empty();
+    if (has_model) scope.model_axes = &branch->axes;
+    std::optional<TpeAnswer> best = BestCandidate(encoding, has_model ? own : whole, scope, taken,
+                                                  number, rng, options, give_up);
+    if (!best.has_value() || !best->point.empty()) return best;
+    if (std::optional<Point> point = FreePoint(encoding, branch->axes, taken, rng))
+      return TpeAnswer{*std::move(point), false, false};
+  }
+  return TpeAnswer{};
 }
 
 }  // namespace
@@ -210,34 +338,27 @@ std::optional<TpeAnswer> SuggestTpe(const Encoding& encoding, const Observations
   const Taken taken(encoding, observations);
   const size_t axes = encoding.axes().size();
   const size_t known = observations.finished.size() + observations.in_flight.size();
+  const bool has_branches = options.branch_exploration > 0 && encoding.HasConditions();
+  std::vector<const FinishedTrial*> finished;
+  if (has_branches) finished = KeptOf(observations.finished, options);
+  else
+    for (const FinishedTrial& trial : observations.finished) finished.push_back(&trial);
   Split split;
   if (axes > 0 && known >= StartupTrials(axes, options))
-    split = SplitOf(observations.finished, RankedMax(axes, options), options);
-  if (split.good == 0 || split.others.empty()) {  // Too few trials, or no differences.
-    TpeAnswer start{encoding.Snap(ScrambledSobol(seed, number, axes)), false, false};
-    return Untaken(std::move(start), taken, rng);
-  }
-  const Mixture good = GoodMixture(encoding, split, number, options);
-  const Mixture other = OtherMixture(encoding, split, options);
-  std::vector<double> scratch;
-  TpeAnswer best;
-  double best_score = -HUGE_VAL;
-  bool is_free = false;
-  for (size_t i = 0; i < options.candidates; ++i) {
-    if (give_up && give_up()) return std::nullopt;
-    Point candidate = good.Draw(rng, options.candidate_spread);
-    const double score = good.LogDensity(candidate, scratch) -
-                         options.other_exponent * other.LogDensity(candidate, scratch);
-    if (is_free && score <= best_score) continue;
-    if (taken.Has(candidate)) {
-      if (best.point.empty()) best.point = std::move(candidate);
-      continue;
-    }
-    is_free = true;
-    best_score = score;
-    best.point = std::move(candidate);
-  }
-  return Untaken(std::move(best), taken, rng);
+    split = SplitOf(finished, RankedMax(axes, options), options);
+  const auto sobol = [&] {
+    return TpeAnswer{encoding.Snap(ScrambledSobol(seed, number, axes)), false, false};
+  };
+  if (split.good == 0 || split.others.empty())  // Too few trials, or no differences.
+    return Untaken(sobol(), taken, rng);
+  std::optional<TpeAnswer> best;
+  std::vector<Branch> branches;
+  if (has_branches) branches = BranchesOf(encoding, finished, observations.in_flight);
+  if (has_branches && branches.size() * options.branch_trials <= known)
+    best = BestOfBranch(encoding, branches, split, taken, number, rng, options, give_up);
+  else best = BestCandidate(encoding, split, {}, taken, number, rng, options, give_up);
+  if (!best.has_value()) return std::nullopt;
+  return Untaken(best->point.empty() ? sobol() : *std::move(best), taken, rng);
 }
 
 }  // namespace rt

@@ -51,6 +51,11 @@ struct TpeOptions {
   double candidate_spread = 1.2;
   // The exponent of the other density in the ratio.
   double other_exponent = 0.8;
+  // In a space with conditions: a branch is chosen first (common/search/branches.h), with this
+  // exploration, and its trials are compared with each other once it has `branch_trials` of them.
+  // That holds while the branches have as many on average. 0: all trials are compared.
+  double branch_exploration = 0;
+  size_t branch_trials = 8;
   // The history that the model sees: the newest and the best, so that a long search stays cheap.
   size_t newest_max = 500, best_max = 500;
 };

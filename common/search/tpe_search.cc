@@ -61,6 +61,13 @@ constexpr MemberOption<TpeOptions> kOptions[] = {
     {"best_max", nullptr, &TpeOptions::best_max, 1, kCountMax,
      "The best trials that the model looks at"},
 };
+// Since version 2.
+constexpr MemberOption<TpeOptions> kBranchOptions[] = {
+    {"branch_exploration", &TpeOptions::branch_exploration, nullptr, 0, 10,
+     "With conditions: how much the other branches are explored; 0: all trials are compared"},
+    {"branch_trials", nullptr, &TpeOptions::branch_trials, 3, kCountMax,
+     "With conditions: the trials with which a branch has a model of its own"},
+};
 
 absl::Status CheckTpeOptions(const Json& options, std::string_view path) {
   if (options.GetInt("good_max") < options.GetInt("good_min"))
@@ -74,11 +81,17 @@ absl::Status CheckTpeSpace(const Space& space) {
   return SpecError(SpecPathOf(status), "tpe does not search a grid", "write choice, or use basic");
 }
 
-AlgorithmTable MakeTpeTable() {
+TpeOptions DefaultsIn(uint32_t version) {
+  TpeOptions options;
+  if (version >= 2) options.branch_exploration = 3;
+  return options;
+}
+
+AlgorithmTable MakeTpeTable(uint32_t version) {
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "tpe",
-      .version = 1,
+      .version = version,
       .meaning =
           "Tree-structured Parzen estimator: proposes what resembles the best trials more "
           "than the others",
@@ -88,13 +101,14 @@ AlgorithmTable MakeTpeTable() {
       .check = CheckTpeOptions,
       .check_space = CheckTpeSpace};
   AddMemberOptions<TpeOptions>(kOptions, table);
+  if (version >= 2) AddMemberOptions<TpeOptions>(kBranchOptions, table, DefaultsIn(version));
   return table;
 }
 
 class TpeModel final : public PointModel {
  public:
   TpeModel(const ExperimentSpec& spec, uint64_t seed)
-      : PointModel(spec, seed), options_(TpeOptionsFrom(spec.search.options)), seed_(seed) {}
+      : PointModel(spec, seed), options_(TpeOptionsFrom(spec.search)), seed_(seed) {}
 
  protected:
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
@@ -112,12 +126,20 @@ class TpeModel final : public PointModel {
 }  // namespace
 
 const Searcher& TpeSearch() {
-  static const ModelSearcher<TpeModel> searcher(MakeTpeTable());
+  static const ModelSearcher<TpeModel> searcher(MakeTpeTable(2));
   return searcher;
 }
 
-TpeOptions TpeOptionsFrom(const Json& options) {
-  return ReadMemberOptions<TpeOptions>(kOptions, options);
+const Searcher& TpeSearchWithoutBranches() {
+  static const ModelSearcher<TpeModel> searcher(MakeTpeTable(1));
+  return searcher;
+}
+
+TpeOptions TpeOptionsFrom(const AlgorithmSpec& search) {
+  const TpeOptions common =
+      ReadMemberOptions<TpeOptions>(kOptions, search.options, DefaultsIn(search.version));
+  if (search.version < 2) return common;
+  return ReadMemberOptions<TpeOptions>(kBranchOptions, search.options, common);
 }
 
 }  // namespace rt

@@ -9,8 +9,10 @@
 namespace rt {
 
 const Searcher& TpeSearch();
+// Version 1: in a space with conditions, it compares the trials of all branches with each other.
+const Searcher& TpeSearchWithoutBranches();
 
-// The options as a spec has them; what it lacks has its default.
-TpeOptions TpeOptionsFrom(const Json& options);
+// The options as a spec has them; what it lacks has the default of its version.
+TpeOptions TpeOptionsFrom(const AlgorithmSpec& search);
 
 }  // namespace rt

@@ -23,8 +23,9 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),  &CmaSearch(),  &GpSearch(),
-      &AutoSearch(),  &BohbSearch(), &DehbSearch(), &Wayward(),
+      &BasicSearch(), &TpeSearch(),  &TpeSearchWithoutBranches(),
+      &CmaSearch(),   &GpSearch(),   &AutoSearch(),
+      &BohbSearch(),  &DehbSearch(), &Wayward(),
   };
   return all;
 }

@@ -47,7 +47,8 @@ std::string Generated() {
   std::string text = kBegin;
   for (AlgorithmKind kind : {AlgorithmKind::kSearch, AlgorithmKind::kScheduler}) {
     text += kind == AlgorithmKind::kSearch ? "\n## Search algorithms\n\n" : "## Schedulers\n\n";
-    for (const AlgorithmTable* table : AlgorithmTables(kind)) text += TextOf(*table);
+    for (const AlgorithmTable* table : AlgorithmTables(kind))
+      if (FindTable(kind, table->name) == table) text += TextOf(*table);  // The newest version.
   }
   while (text.ends_with("\n\n")) text.pop_back();
   return text;

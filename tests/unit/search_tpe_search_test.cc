@@ -49,13 +49,13 @@ constexpr char kMixed[] =
 TEST_CASE("tpe search: every member of TpeOptions is an option with the same default") {
   const AlgorithmTable& table = TpeSearch().table();
   CHECK(table.needs_metric);
-  const TpeOptions defaults = TpeOptionsFrom(DefaultsOf(table).options);
+  const TpeOptions defaults = TpeOptionsFrom(DefaultsOf(table));
   CHECK(defaults.good_bandwidth == TpeOptions{}.good_bandwidth);
   CHECK(defaults.candidates == TpeOptions{}.candidates);
   CHECK(table.options.size() == sizeof(TpeOptions) / 8 + 3);  // All are numbers; and what is given.
   const auto spec = SpecOf(kMixed, R"({"candidates":5,"good_prior":0.5,"startup_trials":4})");
   REQUIRE(spec.ok());
-  const TpeOptions given = TpeOptionsFrom(spec->search.options);
+  const TpeOptions given = TpeOptionsFrom(spec->search);
   CHECK(given.candidates == 5);
   CHECK(given.good_prior == 0.5);
   CHECK(given.startup_trials == 4);
@@ -63,6 +63,33 @@ TEST_CASE("tpe search: every member of TpeOptions is an option with the same def
         "search/tpe/good_max: must not be below good_min");
   CHECK(MessageOf(SpecOf(kMixed, R"({"candidates":0})").status()) ==
         "search/tpe/candidates: must be a whole number between 1 and 10000");
+}
+
+TEST_CASE("tpe search: version 1, which journals may name, has no branches") {
+  const char* const space = R"({"kind":{"choice":["a","b"]},"x":{"uniform":[0,1]},
+      "b":{"if":{"kind":"b"},"y":{"uniform":[0,1]}}})";
+  auto spec = SpecOf(space);
+  REQUIRE(spec.ok());
+  CHECK(spec->search.version == 2);
+  CHECK(&SearcherOf(*spec) == &TpeSearch());
+  const auto loss = [](const Json& params) {
+    const Json* inside = params.Find("b");
+    return params.GetDouble("x") + (inside == nullptr ? 0 : inside->GetDouble("y") - 0.4);
+  };
+  const std::vector<double> newest = Search(*spec, loss);
+  // The spec as the first version wrote it: without the options that it did not have.
+  spec->search.version = 1;
+  spec->search.options = *Json::Parse(R"({"candidates":96})");
+  CHECK(&SearcherOf(*spec) == &TpeSearchWithoutBranches());
+  const std::vector<double> first = Search(*spec, loss);
+  CHECK(first != newest);
+  CHECK(TpeSearchWithoutBranches().table().options.size() + 2 ==
+        TpeSearch().table().options.size());
+  // Where a space has no conditions, the versions are one algorithm.
+  auto plain = SpecOf(kMixed);
+  const std::vector<double> second = Search(*plain, Mixed);
+  plain->search.version = 1;
+  CHECK(Search(*plain, Mixed) == second);
 }
 
 TEST_CASE("tpe search: a grid is refused, with its place and what to write") {

@@ -1,0 +1,196 @@
+// The branches of a space with conditions, and TPE that chooses among them.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "common/base/rng.h"
+#include "common/search/branches.h"
+#include "common/search/tpe.h"
+
+using namespace rt;
+
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// "none" is one configuration; `rare` exists in one of a hundred, and decides about a third level.
+const char* const kTree = R"({
+  "kind": {"choice": ["none", "flat", "deep"]},
+  "flat": {"if": {"kind": "flat"}, "n": {"randint": [0, 3]}},
+  "deep": {"if": {"kind": "deep"}, "x": {"uniform": [0, 1]}, "y": {"loguniform": [1e-3, 1]}},
+  "rare": {"choice": ["u", "v"], "if": {"deep/x": {">=": 0.97}}}})";
+
+Encoding TreeOf(const std::string& text) {
+  auto space = ParseSpace(*Json::Parse(text), "space");
+  INFO(space.status().ToString());
+  REQUIRE(space.ok());
+  return *Encoding::Of(*space);
+}
+
+TpeOptions Branching() {
+  TpeOptions options;
+  options.branch_exploration = 3;
+  return options;
+}
+
+// A valid configuration has what its other parameters ask for, and nothing else.
+void CheckTree(const Json& params) {
+  INFO(params.Dump());
+  const std::string kind = params.GetString("kind");
+  const Json *flat = params.Find("flat"), *deep = params.Find("deep");
+  CHECK((flat != nullptr) == (kind == "flat"));
+  CHECK((deep != nullptr) == (kind == "deep"));
+  if (flat != nullptr) CHECK(flat->GetInt("n") < 3);
+  const bool is_rare = deep != nullptr && deep->GetDouble("x") >= 0.97;
+  CHECK((params.Find("rare") != nullptr) == is_rare);
+}
+
+using Loss = double (*)(const Json& params);
+
+// A search with one trial in flight: its configurations in order.
+std::vector<Json> SearchTree(const char* space, size_t trials, const TpeOptions& options, Loss loss,
+                             uint64_t seed = 3) {
+  const Encoding encoding = TreeOf(space);
+  Observations seen;
+  std::vector<Json> asked;
+  for (uint64_t number = 0; number < trials; ++number) {
+    Point point = SuggestTpe(encoding, seen, seed, number, options)->point;
+    CHECK(encoding.Snap(point) == point);
+    asked.push_back(encoding.Decode(point));
+    seen.finished.push_back({number, std::move(point), loss(asked.back())});
+  }
+  return asked;
+}
+
+std::map<std::string, int> KindsOf(const std::vector<Json>& asked) {
+  std::map<std::string, int> count;
+  for (const Json& params : asked) ++count[params.GetString("kind")];
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("branches: trials with the same parameters are in one branch, which has its best rank") {
+  const Encoding encoding = TreeOf(kTree);
+  const auto point_of = [&](const char* text) { return *encoding.Encode(*Json::Parse(text)); };
+  const std::vector<FinishedTrial> trials = {
+      {0, point_of(R"({"kind":"none"})"), 7},
+      {1, point_of(R"({"kind":"flat","flat":{"n":1}})"), 5},
+      {2, point_of(R"({"kind":"flat","flat":{"n":2}})"), 9},
+      {3, point_of(R"({"kind":"deep","deep":{"x":0.5,"y":0.1}})"), kNaN}};
+  std::vector<const FinishedTrial*> finished;
+  for (const FinishedTrial& trial : trials) finished.push_back(&trial);
+  const std::vector<FlyingTrial> in_flight = {
+      {4, point_of(R"({"kind":"flat","flat":{"n":0}})")},
+      {5, point_of(R"({"kind":"deep","deep":{"x":0.98,"y":0.1},"rare":"u"})")}};
+  std::map<size_t, std::vector<size_t>> found;  // By the number of axes: rank and trials.
+  for (const Branch& branch : BranchesOf(encoding, finished, in_flight))
+    found[static_cast<size_t>(std::count(branch.axes.begin(), branch.axes.end(), true))] = {
+        branch.best_rank, branch.finished.size(), branch.in_flight};
+  // kind alone; with n of flat, twice; with x and y; with rare besides.
+  CHECK(found.at(1) == std::vector<size_t>{2, 1, 0});
+  CHECK(found.at(2) == std::vector<size_t>{1, 2, 1});
+  CHECK(found.at(3) == std::vector<size_t>{4, 1, 0});
+  CHECK(found.at(4) == std::vector<size_t>{4, 0, 1});
+}
+
+TEST_CASE("branches: a branch gets trials by the rank of its best one") {
+  std::vector<Branch> branches(3);
+  const size_t ranks[] = {1, 8, 64};
+  for (size_t i = 0; i < 3; ++i) branches[i].best_rank = ranks[i];
+  for (Branch& each : branches) each.in_flight = 1;
+  for (int trial = 0; trial < 700; ++trial) {
+    const Branch* next = InOrderOfChoice(branches, 3).front();
+    ++branches[static_cast<size_t>(next - branches.data())].in_flight;
+  }
+  CHECK(std::abs(static_cast<int>(branches[0].in_flight) - 400) <= 8);  // 4 : 2 : 1.
+  CHECK(std::abs(static_cast<int>(branches[1].in_flight) - 200) <= 8);
+}
+
+TEST_CASE("branches: tpe proposes valid configurations whatever the branches' values are") {
+  const Loss losses[] = {
+      [](const Json& c) { return c.GetString("kind") == "deep" ? kNaN : 1.0; },  // A branch fails.
+      [](const Json& c) { return c.GetString("kind") == "none" ? 0.0 : 1.0; },   // Equal values.
+      [](const Json& c) { return c.GetString("kind") == "flat" ? HUGE_VAL : 2.0; },
+      [](const Json& c) {
+        const Json* deep = c.Find("deep");
+        return deep == nullptr ? 9.0 : -deep->GetDouble("x");
+      }};
+  for (const Loss loss : losses) {
+    const std::vector<Json> asked = SearchTree(kTree, 80, Branching(), loss);
+    std::set<std::string> whole;  // "none" and the three of flat can be tried once.
+    int repeated = 0;
+    for (const Json& params : asked) {
+      CheckTree(params);
+      const bool is_new = whole.insert(params.Dump()).second;
+      if (params.GetString("kind") != "deep" && !is_new) ++repeated;
+    }
+    CHECK(repeated == 0);
+  }
+}
+
+TEST_CASE("branches: a branch that no trial was in is found") {
+  const Loss loss = [](const Json& c) {
+    return c.Find("rare") != nullptr ? 0.0 : c.GetString("kind") == "deep" ? 1.0 : 0.5;
+  };
+  int rare = 0;
+  for (const Json& params : SearchTree(kTree, 300, Branching(), loss))
+    rare += params.Find("rare") != nullptr ? 1 : 0;
+  CHECK(rare >= 20);
+}
+
+TEST_CASE("branches: a branch that is better only once it is searched is not given up") {
+  // Nearly everywhere b is worse than a.
+  const char* const space = R"({"kind":{"choice":["a","b"]},
+      "a":{"if":{"kind":"a"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},
+      "b":{"if":{"kind":"b"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},"z":{"uniform":[0,1]}}})";
+  const Loss loss = [](const Json& c) {
+    const Json& own = *c.Find(c.GetString("kind"));
+    const double x = own.GetDouble("x") - 0.8, y = own.GetDouble("y") - 0.1;
+    const double z = own.GetDouble("z") - 0.6;
+    if (c.GetString("kind") == "a") return 0.5 + 0.1 * (x * x + y * y);
+    return 60 * (x * x + y * y + z * z);
+  };
+  int found = 0, found_without = 0;  // By searches of eight seeds.
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    found += KindsOf(SearchTree(space, 120, Branching(), loss, seed))["b"] >= 60 ? 1 : 0;
+    found_without += KindsOf(SearchTree(space, 120, {}, loss, seed))["b"] >= 60 ? 1 : 0;
+  }
+  CHECK(found >= 5);
+  CHECK(found_without <= 3);  // As version 1: the trials of both branches are compared.
+}
+
+TEST_CASE("branches: an answer depends neither on the order of the trials nor on their scale") {
+  const Encoding encoding = TreeOf(kTree);
+  Observations seen;
+  for (uint64_t number = 0; number < 60; ++number) {
+    Rng rng(11, number);
+    Point point(encoding.axes().size());
+    for (double& each : point) each = rng.Uniform();
+    point = encoding.Snap(point);
+    const double value = point[0] + 0.1 * point[1];
+    if (number < 52) seen.finished.push_back({number, point, value});
+    else seen.in_flight.push_back({number, point});
+  }
+  Observations turned = seen;
+  std::reverse(turned.finished.begin(), turned.finished.end());
+  std::reverse(turned.in_flight.begin(), turned.in_flight.end());
+  for (FinishedTrial& trial : turned.finished) trial.value = std::exp(3 * trial.value);
+  for (uint64_t number = 60; number < 90; ++number)
+    CHECK(SuggestTpe(encoding, turned, 1, number, Branching())->point ==
+          SuggestTpe(encoding, seen, 1, number, Branching())->point);
+}
+
+TEST_CASE("branches: with more branches than trials can fill, all trials are compared") {
+  std::string space = R"({"x":{"uniform":[0,1]})";
+  for (int i = 0; i < 10; ++i) {
+    const std::string flag = "f" + std::to_string(i);
+    space += ",\"" + flag + R"(":{"choice":[true,false]},")" + flag + R"(_x":{"uniform":[0,1],)" +
+             R"("if":{")" + flag + R"(":true}})";
+  }
+  const Loss loss = [](const Json& c) { return c.GetDouble("x"); };
+  const std::string text = space + "}";
+  CHECK(SearchTree(text.c_str(), 60, Branching(), loss) == SearchTree(text.c_str(), 60, {}, loss));
+}
