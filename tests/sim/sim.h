@@ -50,7 +50,7 @@ struct TruthRun {
   std::optional<size_t> announced_after;
   uint32_t port = 0;  // Where it meets the other ranks.
   std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a shard.
-  bool logged = false;  // Its log has what the retry rules look for.
+  bool logged = false;                 // Its log has what the retry rules look for.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
