@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "common/elastic/costates.h"
 #include "common/elastic/knapsack.h"
@@ -40,23 +42,51 @@ uint32_t LimitOf(const ElasticJob& job, const ElasticRound& round) {
   return std::clamp(grown, job.ranks_min, job.ranks_max);
 }
 
+// The jobs that may change, by priority: the highest first, and the first arrived first in each.
+using Tiers = std::map<int, std::vector<size_t>, std::greater<>>;
+Tiers TiersOf(const ElasticRound& round) {
+  Tiers tiers;
+  for (size_t i = 0; i < round.jobs.size(); ++i)
+    if (!round.jobs[i].is_fixed) tiers[round.jobs[i].priority].push_back(i);
+  return tiers;
+}
+
+// Of what is left, the part for the minima of jobs below the tier: those that fit beside the minima
+// of the tier itself.
+double KeptBelow(const ElasticRound& round, const Tiers& tiers, Tiers::const_iterator tier,
+                 double left) {
+  double kept = 0;
+  for (auto one = tier; one != tiers.end(); ++one)
+    for (size_t i : one->second) {
+      const double needs = round.jobs[i].ranks_min * round.jobs[i].units;
+      if (!round.jobs[i].has_claim || needs > left) continue;
+      left -= needs;
+      if (one != tier) kept += needs;
+    }
+  return kept;
+}
+
 class Costated final : public ElasticPolicy {
  public:
   std::string_view name() const override { return "costate"; }
 
   std::vector<uint32_t> Allocate(const ElasticRound& round) const override {
-    double capacity = round.capacity;
-    for (const ElasticJob& job : round.jobs)
-      if (job.is_fixed) capacity -= job.ranks * job.units;
+    double left = round.capacity;
     std::vector<uint32_t> sizes;
-    std::vector<Row> rows;
     for (const ElasticJob& job : round.jobs) {
       sizes.push_back(job.is_fixed ? job.ranks : 0);
-      if (!job.is_fixed && capacity > 0) rows.push_back(RowOf(round, job, sizes.size() - 1));
+      left -= sizes.back() * job.units;
     }
-    if (rows.empty()) return sizes;
-    Weigh(round, rows, capacity);
-    Choose(round, rows, capacity, sizes);
+    const Tiers tiers = TiersOf(round);
+    for (auto tier = tiers.begin(); tier != tiers.end(); ++tier) {
+      const double capacity = left - KeptBelow(round, tiers, tier, left);
+      if (!(capacity > 0)) continue;
+      std::vector<Row> rows;
+      for (size_t i : tier->second) rows.push_back(RowOf(round, round.jobs[i], i));
+      Weigh(round, rows, capacity);
+      Choose(round, rows, capacity, sizes);
+      for (size_t i : tier->second) left -= sizes[i] * round.jobs[i].units;
+    }
     return sizes;
   }
 
@@ -108,7 +138,7 @@ class Costated final : public ElasticPolicy {
       for (size_t i = 0; i < row.ranks.size() && row.ranks[i] <= LimitOf(job, round); ++i) {
         const double factor =
             RestartFactor(job, row.ranks[i], row.speed_ups[i], row.work_s, round.arrival_s);
-        const double value = job.priority * row.costate * row.speed_ups[i] * factor;
+        const double value = row.costate * row.speed_ups[i] * factor;
         const auto weight = static_cast<uint32_t>(std::ceil(row.ranks[i] * job.units / step));
         if (!items.back().empty() && value <= items.back().back().value) continue;  // Never better.
         items.back().push_back({std::max(weight, 1u), value});
@@ -137,27 +167,32 @@ class Equal final : public ElasticPolicy {
       sizes.push_back(job.is_fixed ? job.ranks : 0);
       left -= sizes.back() * job.units;
     }
-    for (size_t i = 0; i < round.jobs.size(); ++i)  // The minima first.
-      Give(round.jobs[i], sizes[i], round.jobs[i].ranks_min, left);
-    // One rank more for whoever has the fewest, until nothing fits.
-    for (bool has_given = true; has_given;) {
-      has_given = false;
-      uint32_t least = UINT32_MAX;
-      for (size_t i = 0; i < round.jobs.size(); ++i)
-        if (MayGrow(round.jobs[i], sizes[i], left)) least = std::min(least, sizes[i]);
-      for (size_t i = 0; i < round.jobs.size(); ++i)
-        if (sizes[i] == least && MayGrow(round.jobs[i], sizes[i], left))
-          has_given = Give(round.jobs[i], sizes[i], 1, left) || has_given;
-    }
+    const Tiers tiers = TiersOf(round);
+    for (const auto& [priority, jobs] : tiers)  // The minima first.
+      for (size_t i : jobs) Give(round.jobs[i], sizes[i], round.jobs[i].ranks_min, left);
+    for (const auto& [priority, jobs] : tiers) Grow(round, jobs, sizes, left);
     return sizes;
   }
 
  private:
+  // One rank more for whoever has the fewest, until nothing fits.
+  static void Grow(const ElasticRound& round, const std::vector<size_t>& jobs,
+                   std::vector<uint32_t>& sizes, double& left) {
+    for (bool has_given = true; has_given;) {
+      has_given = false;
+      uint32_t least = UINT32_MAX;
+      for (size_t i : jobs)
+        if (MayGrow(round.jobs[i], sizes[i], left)) least = std::min(least, sizes[i]);
+      for (size_t i : jobs)
+        if (sizes[i] == least && MayGrow(round.jobs[i], sizes[i], left))
+          has_given = Give(round.jobs[i], sizes[i], 1, left) || has_given;
+    }
+  }
   static bool MayGrow(const ElasticJob& job, uint32_t size, double left) {
-    return !job.is_fixed && size > 0 && size < job.ranks_max && job.units <= left;
+    return size > 0 && size < job.ranks_max && job.units <= left;
   }
   static bool Give(const ElasticJob& job, uint32_t& size, uint32_t more, double& left) {
-    if (job.is_fixed || more * job.units > left) return false;
+    if (more * job.units > left) return false;
     size += more;
     left -= more * job.units;
     return true;

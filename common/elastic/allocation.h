@@ -25,7 +25,8 @@ struct ElasticJob {
   uint32_t ranks_measured = 0;  // The most of which times are known.
   double units = 1;             // Capacity that one rank takes.
   double restart_s = 30;        // What a change of its size costs.
-  double priority = 1;          // Multiplies what its work is worth.
+  // Jobs of a lower priority get what those of a higher one leave, beyond their minima.
+  int priority = 0;
   // Whether it gets its minimum before any other job gets more than its own.
   bool has_claim = true;
   bool is_fixed = false;  // It keeps its size in this round.
@@ -45,12 +46,13 @@ class ElasticPolicy {
   virtual ~ElasticPolicy() = default;
   virtual std::string_view name() const = 0;
   // A size for each job: 0, or between its minimum and its maximum. The sizes fit the capacity,
-  // unless the fixed jobs alone exceed it.
+  // unless the fixed jobs alone exceed it. The minima of jobs with a claim come first, those of a
+  // higher priority before others. Then each priority is shared out before the next lower one.
   virtual std::vector<uint32_t> Allocate(const ElasticRound& round) const = 0;
 };
 
-// Every job the same share, as far as its bounds allow; those that arrived first get the remainder.
-// The jobs of a round are in the order of their arrival.
+// Every job of one priority the same share, as far as its bounds allow; those that arrived first
+// get the remainder. The jobs of a round are in the order of their arrival.
 const ElasticPolicy& EqualSplit();
 // The least sum of completion times by costates and an exact knapsack (docs/adr/0035). Jobs without
 // a measurement are taken for jobs of 10 minutes that scale as ranks^0.7.

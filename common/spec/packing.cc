@@ -164,19 +164,20 @@ size_t Packing::Spread(std::vector<FreeCapacity>& capacities, size_t shared_max)
   return placed;
 }
 
-// Each group of consecutive bundles to the fullest node that takes all of it and has no other.
+// Each group of consecutive bundles to the fullest node that takes all of it and has no other. The
+// last group is smaller where an attempt was resized to a number that is no multiple.
 size_t Packing::PutGroups(std::vector<FreeCapacity>& capacities) {
-  const size_t size = wanted_.ranks_per_node;
+  const size_t all = wanted_.bundles.size();
   size_t placed = 0;
-  for (size_t first = 0; first + size <= wanted_.bundles.size(); first += size) {
-    std::vector<size_t> group(size);
+  for (size_t first = 0; first < all; first += wanted_.ranks_per_node) {
+    std::vector<size_t> group(std::min<size_t>(wanted_.ranks_per_node, all - first));
     std::iota(group.begin(), group.end(), first);
     for (FreeCapacity& capacity : capacities) {
       if (capacity.taken > 0) continue;
       FreeCapacity trial = capacity;
       if (!Fill(trial, group).empty()) continue;
       capacity = std::move(trial);
-      placed += size;
+      placed += group.size();
       break;
     }
   }

@@ -76,8 +76,9 @@ def main() -> None:
     parser.add_argument("--accumulate", action="store_true", help="add up several micro-batches")
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--data", choices=["digits", "generated"], default="digits")
+    parser.add_argument("--seed", type=int, default=1, help="of the first weights and the order")
     options = parser.parse_args()
-    torch.manual_seed(1)
+    torch.manual_seed(options.seed)
     training, tests = digits() if options.data == "digits" else generated()
 
     loader = adl.AdaptiveDataLoader(  # rt.elastic

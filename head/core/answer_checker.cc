@@ -17,11 +17,22 @@ absl::Status Differs(uint64_t seq, const std::string& what) {
                              ", and the algorithm now computes another one");
 }
 
+// The head takes no answer to a question that is older than kLaneOverdueAfter, or about attempts
+// that have all ended.
+template <typename Noted>
+void DropOlder(std::map<uint64_t, Noted>& noted, Millis at) {
+  auto oldest = noted.begin();
+  while (std::next(oldest) != noted.end() &&
+         std::next(oldest)->second.at + limits::kLaneOverdueAfter < at)
+    oldest = noted.erase(oldest);
+}
+
 }  // namespace
 
 AnswerChecker::AnswerChecker(World world) : world_(std::move(world)) {
   for (ExperimentId id : world_.index.open_models) NoteResults(id);
   NoteProfiles(world_.state.time);
+  NoteShared(world_.state.time);
 }
 
 absl::Status AnswerChecker::See(const Record& record) {
@@ -54,6 +65,7 @@ absl::Status AnswerChecker::See(const Record& record) {
                          std::holds_alternative<event::TrialEnded>(record.event) ||
                          std::holds_alternative<event::TrialRetried>(record.event);
   if (may_teach && !world_.state.profiles.empty()) NoteProfiles(record.at);
+  NoteShared(record.at);
   for (ExperimentId id : world_.index.open_models) NoteQuestions(id);
   const auto is_over = [&](const auto& one) {
     return !world_.index.open_models.contains(one.first);
@@ -62,15 +74,18 @@ absl::Status AnswerChecker::See(const Record& record) {
   return verdict;
 }
 
-// The head takes no answer to a question that is older than kLaneOverdueAfter, or about attempts
-// that have all ended.
 void AnswerChecker::NoteProfiles(Millis at) {
   if (world_.index.elastic.empty()) memories_.clear();
   memories_[world_.state.seq] = {at, RecallProfiles(world_.state)};
-  auto oldest = memories_.begin();
-  while (std::next(oldest) != memories_.end() &&
-         std::next(oldest)->second.at + limits::kLaneOverdueAfter < at)
-    oldest = memories_.erase(oldest);
+  DropOlder(memories_, at);
+}
+
+void AnswerChecker::NoteShared(Millis at) {
+  if (world_.index.elastic.empty()) return shared_.clear();
+  std::vector<SharedGroup> groups = SharedIn(world_);
+  if (!shared_.empty() && shared_.rbegin()->second.groups == groups) return;
+  shared_[world_.state.seq] = {at, std::move(groups)};
+  DropOlder(shared_, at);
 }
 
 // The policies give the same sizes to what they had read.
@@ -78,9 +93,16 @@ absl::Status AnswerChecker::CheckSizes(const event::SizesAnswered& answer) {
   const auto later = memories_.upper_bound(answer.observed_through);
   ElasticMemory known;
   if (later != memories_.begin()) known = std::prev(later)->second.memory;
-  const event::SizesAnswered again = AnswerElastic(QuestionOf(answer, std::move(known))).answer;
+  const bool is_whole = answer.groups.empty() || answer.groups.front().asked == 0;
+  const auto next = shared_.upper_bound(answer.observed_through);
+  std::vector<SharedGroup> asked_about;
+  if (next != shared_.begin()) asked_about = std::prev(next)->second.groups;
+  const event::SizesAnswered whole = is_whole ? answer : WholeOf(answer, asked_about);
+  event::SizesAnswered again = AnswerElastic(QuestionOf(whole, std::move(known))).answer;
+  if (!is_whole) again = ChangesOf(again);
   // No later answer has read less than this one.
   if (later != memories_.begin()) memories_.erase(memories_.begin(), std::prev(later));
+  if (next != shared_.begin()) shared_.erase(shared_.begin(), std::prev(next));
   if (again == answer) return absl::OkStatus();
   return Differs(world_.state.seq + 1, "a policy gave sizes to elastic attempts");
 }

@@ -32,11 +32,17 @@ class AnswerChecker {
 
   // How many states of what elastic jobs had measured are remembered.
   size_t MemoriesKept() const { return memories_.size(); }
+  // How many different lists of elastic jobs are remembered.
+  size_t SharesKept() const { return shared_.size(); }
 
  private:
   struct Noted {
     Millis at = 0;
     ElasticMemory memory;
+  };
+  struct Shared {
+    Millis at = 0;
+    std::vector<SharedGroup> groups;
   };
   absl::Status CheckRung(const event::RungRecorded& rung);
   absl::Status CheckAnswer(const event::Answered& answer) const;
@@ -48,6 +54,7 @@ class AnswerChecker {
   void NoteResults(ExperimentId id);
   void NoteAnswer(const event::Answered& answer);
   void NoteProfiles(Millis at);
+  void NoteShared(Millis at);
   std::optional<uint32_t> LastRecorded(ExperimentId id) const;
   TrialVerdict VerdictOfRow(TrialId id) const;
 
@@ -62,6 +69,7 @@ class AnswerChecker {
   // By record: what was known of elastic jobs from there on, as far back as an answer may have
   // read.
   std::map<uint64_t, Noted> memories_;
+  std::map<uint64_t, Shared> shared_;  // The same of what a policy may have been asked about.
   uint64_t answers_ = 0;
 };
 

@@ -9,12 +9,11 @@
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
+#include "head/core/surplus.h"
 
 namespace rt {
 namespace {
 
-constexpr double kRestartGuess_s = 10;
-constexpr double kRestartWeight = 0.5;  // Of the newest measurement.
 constexpr double kHour_s = 3'600;
 constexpr uint32_t kBackOffMax = 5;  // Doublings of the interval.
 
@@ -22,14 +21,9 @@ AttemptId IdOf(const Owner& owner, const Attempt& live) {
   return {owner, live.number, live.generation};
 }
 
-bool IsEnding(const World& world, const Owner& owner, const Attempt& live) {
-  return live.suspending || !live.exits.empty() || live.resize.forced || live.replaced ||
-         PolicyOf(owner).is_stopping(world.state, owner);
-}
-
 // Whether the policy may change the attempt's size now. It may not soon after the last change.
 bool MayChange(const Core& core, const Owner& owner, const Attempt& live, Millis now) {
-  if (live.resize.is_pending() || IsEnding(core.world, owner, live) || live.is_backfilled())
+  if (live.resize.is_pending() || IsEndingElastic(core.world, owner, live) || live.is_backfilled())
     return false;
   const bool has_started =
       std::none_of(live.pids.begin(), live.pids.end(), [](uint64_t pid) { return pid == 0; });
@@ -50,18 +44,6 @@ void NoteTry(Draft& draft, const AttemptId& attempt) {
   last.at = draft.now;
 }
 
-// Every elastic owner that holds capacity.
-std::vector<Owner> ElasticOwners(const World& world) {
-  std::vector<Owner> owners;
-  for (const Owner& owner : world.index.elastic)
-    if (!FindRuns(world.state, owner)->live()->is_backfilled()) owners.push_back(owner);
-  return owners;
-}
-
-int64_t UnitsOf(const Resources& bundle, bool by_gpu) {
-  return std::max<int64_t>(by_gpu ? bundle.gpu : bundle.cpu, 1);
-}
-
 // The capacity of the group in ranks of its smallest request (free, and held by its jobs), and how
 // many such ranks the largest node has.
 void Measure(const Core& core, Millis now, const Resources& smallest, bool by_gpu,
@@ -71,46 +53,22 @@ void Measure(const Core& core, Millis now, const Resources& smallest, bool by_gp
   int64_t largest = 1;
   for (const auto& [id, node] : core.world.state.nodes)
     if (node.ready && node.counts())
-      largest =
-          std::max(largest, UnitsOf(node.inventory.resources, by_gpu) / UnitsOf(smallest, by_gpu));
+      largest = std::max(
+          largest, ElasticUnits(node.inventory.resources, by_gpu) / ElasticUnits(smallest, by_gpu));
   group.ranks_per_node = static_cast<uint32_t>(std::min<int64_t>(largest, limits::kBundlesMax));
   for (const ElasticQuestion::Job& job : group.jobs)
     group.capacity += job.now.ranks * job.now.units;
 }
 
-ElasticQuestion::Job JobOf(const Core& core, const Owner& owner, Millis now) {
-  const Runs& runs = *FindRuns(core.world.state, owner);
-  const Attempt& live = *runs.live();
-  const ResourceRequest& request = RequestOf(core.world, owner);
-  const size_t pending = live.resize.is_pending() ? live.resize.members.size() : 0;
-  ElasticQuestion::Job job{.attempt = IdOf(owner, live),
-                           .job_class = JobClassOf(core.world, owner)};
-  job.now.ranks = static_cast<uint32_t>(std::max(live.members.size(), pending));
-  job.now.ranks_min = request.ranks_min;
-  job.now.ranks_max = request.ranks_max;
-  job.now.restart_s = RestartSeconds(runs);
-  job.now.is_fixed = !MayChange(core, owner, live, now);
-  return job;
-}
-
-void AddGroup(const Core& core, const std::vector<Owner>& owners, bool by_gpu, Millis now,
-              ElasticQuestion& question) {
-  ElasticQuestion::Group group;
+// Adds to a group what the state does not say of it.
+void Complete(const Core& core, Millis now, ElasticQuestion::Group& group) {
   const Resources* smallest = nullptr;
-  for (const Owner& owner : owners) {
-    const Resources& one = RequestOf(core.world, owner).one();
-    if ((one.gpu > 0) != by_gpu) continue;
-    if (smallest == nullptr || UnitsOf(one, by_gpu) < UnitsOf(*smallest, by_gpu)) smallest = &one;
-    group.jobs.push_back(JobOf(core, owner, now));
-  }
-  if (smallest == nullptr) return;
   for (ElasticQuestion::Job& job : group.jobs) {
-    const Resources& one = RequestOf(core.world, job.attempt.owner).one();
-    job.now.units =
-        static_cast<double>(UnitsOf(one, by_gpu)) / static_cast<double>(UnitsOf(*smallest, by_gpu));
+    const Owner& owner = job.attempt.owner;
+    job.now.is_fixed = !MayChange(core, owner, *FindRuns(core.world.state, owner)->live(), now);
+    if (smallest == nullptr && job.now.units == 1) smallest = &RequestOf(core.world, owner).one();
   }
-  Measure(core, now, *smallest, by_gpu, group);
-  question.groups.push_back(std::move(group));
+  Measure(core, now, *smallest, smallest->gpu > 0, group);
 }
 
 double ArrivalSeconds(const State& state, Millis now) {
@@ -121,89 +79,6 @@ double ArrivalSeconds(const State& state, Millis now) {
   }
   return arrived == 0 ? 0 : kHour_s / static_cast<double>(arrived);
 }
-
-// The ranks that elastic attempts have beyond their minimum, as capacity for owners that wait.
-class Surplus {
- public:
-  explicit Surplus(Draft& draft)
-      : draft_(draft), capacities_(CapacitiesNow(draft.core, draft.now)) {
-    const World& world = draft.core.world;
-    for (const Owner& owner : ElasticOwners(world)) {
-      const Attempt& live = *FindRuns(world.state, owner)->live();
-      const bool shrinks = live.resize.is_pending() && !live.is_growing();
-      if (shrinks) {
-        Return(owner, live, live.resize.members.size());  // On its way already.
-      } else if (!IsEnding(world, owner, live)) {
-        sizes_.emplace_back(owner, std::max(live.members.size(), live.resize.members.size()));
-      }
-    }
-  }
-
-  // Takes the request's capacity from what is free or will be. False: it does not fit.
-  bool Take(const ResourceRequest& wanted, const std::set<NodeId>& avoided) {
-    return PutInto(capacities_, wanted, avoided).has_value();
-  }
-
-  // Shrinks attempts of at most this priority, those with the largest surplus first, until the
-  // request fits. False: it cannot fit, and nothing was changed.
-  bool ShrinkFor(const ResourceRequest& wanted, const std::set<NodeId>& avoided, int priority) {
-    Surplus other = *this;
-    std::set<Owner> shrunk;
-    while (!other.Take(wanted, avoided)) {
-      const auto next = other.Largest(priority);
-      if (next == other.sizes_.end()) return false;
-      const Attempt& live = *FindRuns(draft_.state(), next->first)->live();
-      if (next->second > live.members.size()) {  // A growth under way is given up first.
-        ReturnCapacity(other.capacities_, RequestOf(draft_.core.world, next->first), live.Claims());
-        next->second = live.members.size();
-      } else {
-        other.Return(next->first, live, --next->second);
-      }
-      shrunk.insert(next->first);
-    }
-    capacities_ = other.capacities_;
-    sizes_ = other.sizes_;
-    returned_ = other.returned_;
-    for (const auto& [owner, size] : sizes_)
-      if (shrunk.contains(owner)) wanted_[owner] = static_cast<uint32_t>(size);
-    return true;
-  }
-
-  const std::map<Owner, uint32_t>& wanted() const { return wanted_; }
-
- private:
-  using Sizes = std::vector<std::pair<Owner, size_t>>;
-
-  // The attempt with the most ranks beyond its minimum; of several, the one that arrived last.
-  Sizes::iterator Largest(int priority) {
-    auto best = sizes_.end();
-    size_t most = 1;
-    for (auto one = sizes_.begin(); one != sizes_.end(); ++one) {
-      const size_t least = RequestOf(draft_.core.world, one->first).ranks_min;
-      const bool may = PriorityOf(draft_.core.world, one->first) <= priority;
-      if (!may || one->second < least + most) continue;
-      most = one->second - least;
-      best = one;
-    }
-    return best;
-  }
-
-  // Counts the capacity of the members from `size` on as free.
-  void Return(const Owner& owner, const Attempt& live, size_t size) {
-    if (size >= live.members.size()) return;
-    const size_t until = returned_.contains(owner) ? returned_.at(owner) : live.members.size();
-    const std::vector<Member> freed(live.members.begin() + static_cast<std::ptrdiff_t>(size),
-                                    live.members.begin() + static_cast<std::ptrdiff_t>(until));
-    ReturnCapacity(capacities_, RequestOf(draft_.core.world, owner), freed);
-    returned_[owner] = size;
-  }
-
-  Draft& draft_;
-  std::vector<FreeCapacity> capacities_;
-  Sizes sizes_;                       // That may shrink.
-  std::map<Owner, size_t> returned_;  // Members from here on are counted as free.
-  std::map<Owner, uint32_t> wanted_;
-};
 
 struct Waiter {
   QueueOrder order;
@@ -235,8 +110,7 @@ bool IsAwaited(Draft& draft) {
   for (const Waiter& one : WaitingInOrder(draft.core.world, 1)) {
     Surplus surplus = all;
     const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.owner);
-    if (surplus.Take(*one.wanted, avoided)) return true;
-    if (surplus.ShrinkFor(*one.wanted, avoided, -one.order.behind)) return true;
+    if (surplus.Find(*one.wanted, avoided, -one.order.behind).has_value()) return true;
   }
   return false;
 }
@@ -260,6 +134,18 @@ void TryResize(Draft& draft, const SharedJob& job, bool is_awaited) {
   }
 }
 
+// All jobs of the answer, those of the highest priority first: what is free now may be less than
+// what the answer gives them together.
+std::vector<const SharedJob*> ByPriority(const event::SizesAnswered& answer) {
+  std::vector<const SharedJob*> jobs;
+  for (const SharedGroup& group : answer.groups)
+    for (const SharedJob& job : group.jobs) jobs.push_back(&job);
+  std::stable_sort(jobs.begin(), jobs.end(), [](const SharedJob* a, const SharedJob* b) {
+    return a->priority > b->priority;
+  });
+  return jobs;
+}
+
 // Keeps the answer for `rt trial why`.
 void NoteShares(Draft& draft, const event::SizesAnswered& answer) {
   std::map<Owner, ElasticShare>& shares = draft.soft().elastic_shares;
@@ -271,19 +157,6 @@ void NoteShares(Draft& draft, const event::SizesAnswered& answer) {
 }
 
 }  // namespace
-
-double RestartSeconds(const Runs& runs) {
-  double seconds = 0;
-  for (size_t i = 1; i < runs.attempts.size(); ++i) {
-    const Attempt& before = runs.attempts[i - 1];
-    const Attempt& after = runs.attempts[i];
-    const bool is_resize = before.number == after.number && before.resize.requested_at > 0;
-    if (!is_resize || after.started_at == 0) continue;
-    const double took = static_cast<double>(after.started_at - before.resize.requested_at) / 1'000;
-    seconds = seconds == 0 ? took : seconds + kRestartWeight * (took - seconds);
-  }
-  return seconds > 0 ? seconds : kRestartGuess_s;
-}
 
 std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
   const World& world = core.world;
@@ -304,13 +177,13 @@ std::optional<ElasticQuestion> ElasticDesk::Ask(const Core& core, Millis now) {
                            world.index.capacity_version != asked_version_ ||
                            world.index.profiled_attempts != asked_profiles_;
   if (!has_changed && now < asked_at_ + core.soft.elastic_interval) return std::nullopt;
-  ElasticQuestion question{.epoch = world.state.epoch,
-                           .observed_through = world.state.seq,
-                           .arrival_s = ArrivalSeconds(world.state, now),
-                           .memory = RecallProfiles(world.state)};
+  ElasticQuestion question = QuestionOf({.observed_through = world.state.seq,
+                                         .arrival_s = ArrivalSeconds(world.state, now),
+                                         .groups = SharedIn(world)},
+                                        RecallProfiles(world.state));
+  question.epoch = world.state.epoch;
   question.asked_at = std::max(now, world.state.time);
-  AddGroup(core, owners, false, now, question);
-  AddGroup(core, owners, true, now, question);
+  for (ElasticQuestion::Group& group : question.groups) Complete(core, now, group);
   asked_about_ = std::move(about);
   asked_version_ = world.index.capacity_version;
   asked_profiles_ = world.index.profiled_attempts;
@@ -335,32 +208,32 @@ absl::Status OnElasticAnswered(Draft& draft, const input::ElasticAnswered& input
   // Attempts that shrink come first, because others may grow by their capacity later.
   for (const bool grows : {false, true}) {
     std::optional<bool> is_awaited;
-    for (const SharedGroup& group : answer.groups)
-      for (const SharedJob& job : group.jobs) {
-        const Attempt* live = FindLive(draft.state(), job.attempt);
-        const bool may_change = live != nullptr && !job.fixed && job.ranks != live->members.size();
-        if (!may_change || (job.ranks > live->members.size()) != grows) continue;
-        // Computed once: ranks that are added here can be taken back for owners that wait.
-        if (grows && !is_awaited.has_value()) is_awaited = IsAwaited(draft);
-        TryResize(draft, job, is_awaited.value_or(false));
-      }
+    for (const SharedJob* job : ByPriority(answer)) {
+      const Attempt* live = FindLive(draft.state(), job->attempt);
+      const bool may_change = live != nullptr && !job->fixed && job->ranks != live->members.size();
+      if (!may_change || (job->ranks > live->members.size()) != grows) continue;
+      // Computed once: ranks that are added here can be taken back for owners that wait.
+      if (grows && !is_awaited.has_value()) is_awaited = IsAwaited(draft);
+      TryResize(draft, *job, is_awaited.value_or(false));
+    }
   }
-  if (state.seq != before) draft.Emit(answer);
+  if (state.seq != before) draft.Emit(ChangesOf(answer));
   return absl::OkStatus();
+}
+
+bool ShrinkTo(Draft& draft, const Owner& owner, uint32_t ranks) {
+  const AttemptId attempt = IdOf(owner, *FindRuns(draft.state(), owner)->live());
+  if (!OnResizeRun(draft, {.owner = owner, .ranks = ranks}).ok()) return false;
+  NoteTry(draft, attempt);
+  return true;
 }
 
 void ShrinkForWaiting(Draft& draft) {
   if (draft.index().elastic.empty() || draft.index().ready.empty()) return;
   Surplus surplus(draft);
-  for (const Waiter& one : WaitingInOrder(draft.core.world, limits::kPreemptionsPerRound)) {
-    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, one.owner);
-    if (!surplus.Take(*one.wanted, avoided))
-      surplus.ShrinkFor(*one.wanted, avoided, -one.order.behind);
-  }
-  for (const auto& [owner, size] : surplus.wanted()) {
-    const AttemptId attempt = IdOf(owner, *FindRuns(draft.state(), owner)->live());
-    if (OnResizeRun(draft, {.owner = owner, .ranks = size}).ok()) NoteTry(draft, attempt);
-  }
+  for (const Waiter& one : WaitingInOrder(draft.core.world, limits::kPreemptionsPerRound))
+    surplus.Find(*one.wanted, AvoidedBy(draft.core.world, one.owner), -one.order.behind);
+  for (const auto& [owner, size] : surplus.TakeShrunk()) ShrinkTo(draft, owner, size);
 }
 
 }  // namespace rt

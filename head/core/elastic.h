@@ -42,8 +42,20 @@ struct ElasticQuestion {
 // elastic_answer.cc: by an equal split where nothing was measured of any job of a group, and by
 // costates otherwise. `give_up`: there is no time left; the answer has no groups then.
 input::ElasticAnswered AnswerElastic(const ElasticQuestion& question, const GiveUp& give_up = {});
-// The question of a journalled answer; `memory` is what was known when it was asked.
+// The question of a whole answer; `memory` is what was known when it was asked.
 ElasticQuestion QuestionOf(const event::SizesAnswered& answer, ElasticMemory memory);
+
+// elastic_shares.cc. The elastic owners that hold capacity, in the order of their arrival.
+std::vector<Owner> ElasticOwners(const World& world);
+// What a policy is asked about in this state, without what the state does not say: the capacity,
+// and which attempts may not change. Jobs that ask for gpus are the second group.
+std::vector<SharedGroup> SharedIn(const World& world);
+// The part of a whole answer that is journalled: what it changes.
+event::SizesAnswered ChangesOf(const event::SizesAnswered& answer);
+// The whole answer, as far as its question goes, by what the policy was asked about. A journalled
+// answer that does not fit to that has no groups then.
+event::SizesAnswered WholeOf(const event::SizesAnswered& answer,
+                             const std::vector<SharedGroup>& asked_about);
 
 // What the lane is asked about elastic owners; one question at a time. Soft, as LaneDesk.
 class ElasticDesk {
@@ -58,6 +70,9 @@ class ElasticDesk {
   std::vector<AttemptId> asked_about_;
   uint64_t asked_version_ = 0, asked_profiles_ = 0;
 };
+
+// What is counted of resources: gpus or cpus, at least 1.
+int64_t ElasticUnits(const Resources& resources, bool by_gpu);
 
 // The seconds that a change of its size costs the owner, as measured; without a measurement a
 // guess.

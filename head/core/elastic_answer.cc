@@ -19,7 +19,8 @@ SharedJob SharedOf(const ElasticQuestion::Job& job, uint32_t ranks, uint32_t ran
                    .units = job.now.units,
                    .restart_s = job.now.restart_s,
                    .fixed = job.now.is_fixed,
-                   .ranks = ranks};
+                   .ranks = ranks,
+                   .priority = job.now.priority};
   if (view.speed == nullptr) return shared;
   const JobCurve curve(view, ranks_per_node);
   shared.speed_up = ranks > 0 ? curve.SpeedUp(ranks) : 0;
@@ -96,6 +97,7 @@ ElasticQuestion QuestionOf(const event::SizesAnswered& answer, ElasticMemory mem
       job.now.units = shared.units;
       job.now.restart_s = shared.restart_s;
       job.now.is_fixed = shared.fixed;
+      job.now.priority = static_cast<int>(shared.priority);
       asked.jobs.push_back(std::move(job));
     }
   }

@@ -26,8 +26,9 @@ struct SharedJob {
   // not known, or it cannot train with so many.
   double speed_up = 0;
   double speed_up_more = 0;
+  int64_t priority = 0;
   RT_FIELDS(SharedJob, attempt, job_class, held, ranks_min, ranks_max, units, restart_s, fixed,
-            ranks, speed_up, speed_up_more);
+            ranks, speed_up, speed_up_more, priority);
 };
 // Jobs that share one kind of capacity.
 struct SharedGroup {
@@ -35,7 +36,12 @@ struct SharedGroup {
   double capacity = 0;
   uint32_t ranks_per_node = 0;
   std::vector<SharedJob> jobs;  // In the order of their arrival.
-  RT_FIELDS(SharedGroup, policy, capacity, ranks_per_node, jobs);
+  // Where `jobs` has only those that are to have another size: how many the policy was asked about,
+  // which are all elastic attempts of this kind at `observed_through`, and the places among them of
+  // those that keep their size. 0: `jobs` has all of them.
+  uint32_t asked = 0;
+  std::vector<uint32_t> fixed;
+  RT_FIELDS(SharedGroup, policy, capacity, ranks_per_node, jobs, asked, fixed);
 };
 
 namespace event {
@@ -54,8 +60,9 @@ struct ProfileRecorded {
   RT_FIELDS(ProfileRecorded, attempt, seq, job_class, profile, whole, forgotten);
 };
 // A policy has answered, and at least one attempt was asked for another size because of it: the
-// records of these requests are right before this one. It had read the profiles that the records up
-// to `observed_through` say. Has no effect on the state; it makes the answer checkable.
+// records of these requests are right before this one. It had read the jobs and the profiles that
+// the records up to `observed_through` say. A journalled answer has the groups in which a size
+// changes, and of their jobs these. Has no effect on the state; it makes the answer checkable.
 struct SizesAnswered {
   uint64_t observed_through = 0;
   uint32_t version = 1;  // Of the policies.

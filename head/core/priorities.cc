@@ -72,8 +72,30 @@ bool PreemptionPlan::PlanForOwner(const ResourceRequest& wanted, const Owner& ow
   if (requested_.contains(owner)) return true;
   if (requested_.size() == limits::kPreemptionsPerRound) return false;
   requested_.insert(owner);
+  if (TakeSurplus(owner, wanted)) return true;
   CollectRunning();
   return Preempt(owner, wanted);
+}
+
+// Elastic attempts shrink, or do so already, and nobody has to end. False: that is not enough.
+bool PreemptionPlan::TakeSurplus(const Owner& owner, const ResourceRequest& wanted) {
+  const World& world = draft_.core.world;
+  if (world.index.elastic.empty()) return false;
+  if (!surplus_.has_value()) surplus_.emplace(draft_);
+  const int priority = rt::PriorityOf(world, owner);
+  std::set<NodeId> closed = ReservedFrom(priority);
+  closed.merge(AvoidedBy(world, owner));
+  const auto members = surplus_->Find(wanted, closed, priority);
+  if (!members.has_value()) return false;
+  bool can_all = true;
+  for (const auto& [shrunk, size] : surplus_->TakeShrunk())
+    can_all = ShrinkTo(draft_, shrunk, size) && can_all;
+  if (can_all) Reserve(*members, priority);
+  return can_all;
+}
+
+void PreemptionPlan::Reserve(const std::vector<Member>& members, int priority) {
+  for (const Member& member : members) reserved_.try_emplace(member.node, priority);
 }
 
 bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) {
@@ -90,7 +112,7 @@ bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) 
   }
   const auto members = PutInto(capacities_, wanted, avoided);
   if (!members.has_value()) return false;
-  for (const Member& member : *members) reserved_.try_emplace(member.node, priority);
+  Reserve(*members, priority);
   return true;
 }
 
@@ -132,6 +154,7 @@ std::optional<std::vector<PreemptionPlan::Runner>> PreemptionPlan::FindVictims(
 
 void PreemptionPlan::NotePlaced(const ResourceRequest& wanted, const std::vector<Member>& members) {
   if (collected_) TakeCapacity(capacities_, wanted, members);
+  if (surplus_.has_value()) surplus_->NotePlaced(wanted, members);
 }
 
 std::set<NodeId> PreemptionPlan::ReservedFrom(int priority) const {

@@ -1,6 +1,7 @@
 // Preemption: a waiting trial that would fit without running trials of lower priority causes as few
-// of them as possible to save and end. They then wait in the queue behind it. Capacity freed this
-// way is reserved, per node, for the higher-priority trial.
+// of them as possible to save and end. They then wait in the queue behind it. Where it is enough
+// that elastic attempts shrink, none ends. Capacity freed this way is reserved, per node, for the
+// higher-priority trial.
 #pragma once
 
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "head/core/draft.h"
 #include "head/core/places.h"
+#include "head/core/surplus.h"
 
 namespace rt {
 
@@ -35,6 +37,8 @@ class PreemptionPlan {
     Millis placed_at = 0;
     const Attempt* attempt = nullptr;
   };
+  bool TakeSurplus(const Owner& owner, const ResourceRequest& wanted);
+  void Reserve(const std::vector<Member>& members, int priority);
   void CollectRunning();
   bool Preempt(const Owner& owner, const ResourceRequest& wanted);
   // The attempts that have to end so that the request fits: empty when it fits already, nullopt
@@ -43,6 +47,7 @@ class PreemptionPlan {
                                                  const std::set<NodeId>& avoided) const;
 
   Draft& draft_;
+  std::optional<Surplus> surplus_;  // Once it was looked at.
   bool collected_ = false;
   std::vector<FreeCapacity> capacities_;  // Once the preempted attempts have ended.
   std::vector<Runner> runners_;           // Not preempted: lowest priority first, then youngest.

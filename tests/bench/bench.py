@@ -18,6 +18,7 @@ import checkpoints
 import cloud
 import data_sets
 import digits
+import elastic_accuracy
 import elastic_lib
 import elastic_live
 import far_tasks
@@ -62,6 +63,7 @@ BENCHES = {
     "verdict": populations.verdict,
     "train": train.train,
     "elastic_lib": elastic_lib.elastic_lib,
+    "elastic_accuracy": elastic_accuracy.elastic_accuracy,
     "elastic_live": elastic_live.elastic_live,
     "data_torch": data_sets.data_torch,
     "data_map": data_sets.data_map,

@@ -34,6 +34,7 @@ void Auditor::See(const std::vector<Record>& records, const std::vector<RowBatch
     seq_ = record.seq;
     at_ = record.at;
     std::visit([this](const auto& e) { On(e); }, record.event);
+    NoteElastic();
   }
   Must(next_rows_ == rows.size(), "rows come only with a ReportsAccepted");
   EndTransaction();

@@ -318,6 +318,11 @@ class Auditor {
   static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
   static std::set<uint64_t> NeededOf(const OwnerBook& owner);
   CheckpointBook& ReplicatedOf(const Owner& owner, uint64_t checkpoint);
+  std::vector<ElasticRun> ElasticRuns() const;
+  void NoteElastic();
+  std::vector<ElasticShareBook> SharesOf(const SharedGroup& group, uint64_t through) const;
+  void CheckShares(const SharedGroup& group, const std::vector<ElasticShareBook>& shares) const;
+  bool AwaitsFrom(int64_t priority) const;
   void CheckElastic(const AttemptId& attempt, const OwnerBook& owner, uint32_t size) const;
   void CheckKeeps(const event::AttemptResizeRequested& e, const OwnerBook& owner) const;
   void CheckResizeExit(const Fence& fence, const OwnerBook& owner) const;

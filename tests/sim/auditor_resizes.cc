@@ -68,8 +68,12 @@ void Auditor::On(const event::AttemptResizeRequested& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const auto size = static_cast<uint32_t>(e.members.size());
   const auto asked = truth_->resizes.find(e.attempt.owner);
-  if (asked == truth_->resizes.end() || !asked->second.contains(size))
+  if (asked == truth_->resizes.end() || !asked->second.contains(size)) {
     CheckElastic(e.attempt, owner, size);
+    const int64_t priority = ExperimentOf(e.attempt.owner.trial().experiment).spec.priority;
+    if (size < owner.members.size() && !AwaitsFrom(priority))
+      elastic_.unexplained[e.attempt] = size;
+  }
   Must(size != owner.members.size() && owner.asks.MayResize(), "it can have another size");
   Must(owner.next_members.empty(), "one resize of an attempt is under way");
   Must(!owner.suspending && !owner.stop_requested && owner.exits.empty(),

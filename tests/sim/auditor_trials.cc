@@ -388,6 +388,8 @@ void Auditor::EndTransaction() {
   }
   touched_.clear();
   Must(new_keys_.empty(), "a key is noted with a row that has it");
+  Must(elastic_.unexplained.empty(),
+       "an elastic attempt gives up ranks for whoever waits, or because a policy says so");
   CheckBroken();
   CheckDrains();
   CheckResizes();

@@ -35,18 +35,23 @@ struct Elastic : Story {
         if (!job.fixed) sizes.push_back(job.ranks);
     return sizes;
   }
-  // As the equal split answers where the attempt may have so many ranks.
+  // As the equal split answers where the attempt may have so many ranks, and the others keep
+  // theirs.
   input::ElasticAnswered AnswerFor(const AttemptId& attempt, uint32_t ranks) {
-    const auto held = FindLive(core.world.state, attempt)->members.size();
-    const SharedJob job{
-        .attempt = attempt, .held = static_cast<uint32_t>(held), .ranks_min = 1, .ranks_max = 2};
-    const event::SizesAnswered asked{
-        .observed_through = core.world.state.seq,
-        .groups = {{.capacity = static_cast<double>(ranks), .ranks_per_node = 2, .jobs = {job}}}};
+    event::SizesAnswered asked{.observed_through = core.world.state.seq,
+                               .groups = SharedIn(core.world)};
+    SharedGroup& group = asked.groups.at(0);
+    group.ranks_per_node = 2;
+    group.capacity = ranks;
+    for (SharedJob& job : group.jobs) {
+      job.fixed = job.attempt != attempt;
+      if (job.fixed) group.capacity += job.held;
+    }
     input::ElasticAnswered answered = AnswerElastic(QuestionOf(asked, {}));
     answered.epoch = core.world.state.epoch;
     answered.asked_at = now;
-    answered.answer.groups[0].jobs[0].ranks = ranks;
+    for (SharedJob& job : answered.answer.groups[0].jobs)
+      if (!job.fixed) job.ranks = ranks;
     return answered;
   }
   input::ElasticAnswered AnswerOf(uint32_t ranks) {
@@ -219,6 +224,76 @@ TEST_CASE("elastic: after a loss it needs its minimum, whatever size it had") {
   restarted.state = story.core.world.state;
   Reindex(restarted);
   CHECK(RequestOf(restarted, story.owner) == RequestOf(story.core.world, story.owner));
+}
+
+TEST_CASE("elastic: what an answer changes is journalled, and the whole follows from the state") {
+  event::SizesAnswered whole{.observed_through = 7, .arrival_s = 30, .groups = {{}, {}}};
+  for (uint32_t i = 0; i < 10; ++i)
+    whole.groups[i / 8].jobs.push_back({.attempt = {Owner::Of(TrialId{{1}, i}), 1, 1},
+                                        .held = 2,
+                                        .ranks_min = 1,
+                                        .ranks_max = 4,
+                                        .fixed = i % 3 == 0,
+                                        .ranks = 2});
+  whole.groups[0].jobs[4].ranks = 3;
+  whole.groups[0].jobs[5].ranks = 1;
+  const event::SizesAnswered changes = ChangesOf(whole);
+  REQUIRE(changes.groups.size() == 1);
+  CHECK(changes.groups[0].asked == 8);
+  CHECK(changes.groups[0].fixed == std::vector<uint32_t>{0, 3, 6});
+  CHECK(changes.groups[0].jobs ==
+        std::vector<SharedJob>{whole.groups[0].jobs[4], whole.groups[0].jobs[5]});
+  std::vector<SharedGroup> known = whole.groups;
+  for (SharedGroup& group : known)
+    for (SharedJob& job : group.jobs) job.fixed = false;
+  whole.groups.pop_back();
+  const auto questions_of = [](const event::SizesAnswered& answer) {
+    return AnswerElastic(QuestionOf(answer, {})).answer;
+  };
+  CHECK(questions_of(WholeOf(changes, known)) == questions_of(whole));
+  known[0].jobs.pop_back();  // Another state.
+  CHECK(WholeOf(changes, known).groups.empty());
+  CHECK(WholeOf(changes, {}).groups.empty());
+}
+
+TEST_CASE("elastic: a quiet cluster of ten elastic trials writes nothing") {
+  Story story;
+  ElasticDesk desk;
+  story.Create(R"(,"resources":{"cpu":0.2,"ranks":[1,2]},"num_samples":10)");
+  story.SyncTwice();
+  REQUIRE(story.core.world.index.elastic.size() == 10);
+  size_t questions = 0, records = 0;
+  for (int second = 0; second < 600; ++second) {
+    story.now += 1'000;
+    story.Sync();
+    const auto question = desk.Ask(story.core, story.now);
+    if (!question.has_value()) continue;
+    ++questions;
+    const input::ElasticAnswered answer = AnswerElastic(*question);
+    desk.Take(answer);
+    records += story.Do(answer).records.size();
+  }
+  CHECK(questions >= 20);
+  CHECK(records == 0);
+}
+
+TEST_CASE("elastic: a higher priority is to have what is free") {
+  Story story;
+  ElasticDesk desk;
+  story.Create(R"(,"resources":{"cpu":0.5,"ranks":[1,3]},"num_samples":1)");
+  story.Create(R"(,"resources":{"cpu":0.5,"ranks":[1,3]},"num_samples":1,"priority":5)");
+  story.SyncTwice();
+  story.now += limits::kElasticLookEvery;
+  const auto question = desk.Ask(story.core, story.now);
+  REQUIRE(question.has_value());
+  const auto records = story.Do(AnswerElastic(*question)).records;
+  REQUIRE(records.size() == 2);
+  const auto& sizes = std::get<event::SizesAnswered>(records[1].event);
+  REQUIRE(sizes.groups.at(0).jobs.size() == 1);
+  CHECK(sizes.groups[0].jobs[0].attempt.owner.trial().experiment.value == 2);
+  CHECK(sizes.groups[0].jobs[0].ranks == 3);
+  CHECK(sizes.groups[0].jobs[0].priority == 5);
+  CHECK(sizes.groups[0].asked == 2);
 }
 
 TEST_CASE("elastic: bounds of a size are read, and mistakes in them are refused") {

@@ -93,6 +93,20 @@ TEST_CASE("gangs: so many ranks on each node, and waiting rather than bending") 
   CHECK(nodes.Where() == Where{1, 1, 1, 1, 1, 1, 1, 1});
 }
 
+TEST_CASE("gangs: after a resize to no multiple of the ranks on a node, one node has fewer") {
+  ResourceRequest wanted{.bundles = {Cpus(1), Cpus(1)}, .ranks = 2, .ranks_per_node = 2};
+  wanted = wanted.WithRanks(3);
+  std::vector<FreeCapacity> capacities{{.id = {1}, .free = Cpus(2)}, {.id = {2}, .free = Cpus(1)}};
+  const auto places = PackAll(capacities, wanted);
+  REQUIRE(places.has_value());
+  CHECK(places->at(0).node.value == 1);
+  CHECK(places->at(1).node.value == 1);
+  CHECK(places->at(2).node.value == 2);
+  CHECK_FALSE(PackAll(capacities, wanted).has_value());
+  capacities.front().free = Cpus(1);
+  CHECK(PackAll(capacities, wanted.WithRanks(1)).has_value());
+}
+
 TEST_CASE("gangs: a program of torchrun gets all its variables, also as the only rank") {
   Nodes nodes({Cpus(4)});
   auto submit = [&](const std::string& more) {

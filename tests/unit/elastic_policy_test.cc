@@ -101,6 +101,7 @@ TEST_CASE("no policy gives more than there is, nor less than a minimum or more t
         ElasticJob job = JobOf(least, least + static_cast<uint32_t>(rng.Below(9)));
         job.units = static_cast<double>(1 + rng.Below(2));
         job.ranks = rng.Chance(0.5) ? job.ranks_min : 0;
+        if (seed % 2 == 0) job.priority = static_cast<int>(rng.Below(3));
         round.jobs.push_back(job);
       }
       const std::vector<uint32_t> sizes = policy->Allocate(round);
@@ -130,6 +131,45 @@ TEST_CASE("a job that is fixed keeps its size, and the others share the rest") {
   round.jobs[0].is_fixed = true;
   CHECK(CostatePolicy().Allocate(round) == std::vector<uint32_t>{3, 1, 1});
   CHECK(EqualSplit().Allocate(round) == std::vector<uint32_t>{3, 1, 1});
+}
+
+TEST_CASE("beyond the minima a higher priority comes first, with every policy") {
+  for (const ElasticPolicy* policy : {&EqualSplit(), &CostatePolicy()}) {
+    CAPTURE(policy->name());
+    ElasticRound round{.jobs = {JobOf(1, 4), JobOf(1, 4), JobOf(2, 4)}, .capacity = 8};
+    round.jobs[1].priority = 5;
+    const std::vector<uint32_t> sizes = policy->Allocate(round);
+    CHECK(sizes[1] == 4);
+    CHECK(sizes[0] + sizes[2] == 4);
+    round.jobs[0].priority = 9;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{4, 2, 2});
+    // The minima first, and those of the higher priority before others.
+    round.capacity = 4;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{1, 1, 2});
+    round.capacity = 3;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{2, 1, 0});
+    round.jobs[2].priority = 10;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{1, 0, 2});
+    // A minimum that does not fit keeps nothing from the others.
+    round.capacity = 5;
+    round.jobs[0] = JobOf(4, 4);
+    round.jobs[0].priority = -1;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{0, 1, 4});
+  }
+}
+
+TEST_CASE("what the highest priority cannot use is shared out among the others") {
+  for (const ElasticPolicy* policy : {&EqualSplit(), &CostatePolicy()}) {
+    ElasticRound round{.jobs = {JobOf(1, 8), JobOf(1, 2), JobOf(1, 8)}, .capacity = 8};
+    round.jobs[1].priority = 1;
+    const std::vector<uint32_t> sizes = policy->Allocate(round);
+    CHECK(sizes[1] == 2);
+    CHECK(sizes[0] + sizes[2] == 6);
+    round.jobs[2].ranks = 4;  // Fixed: not even the highest priority gets what it has.
+    round.jobs[2].is_fixed = true;
+    round.jobs[1].ranks_max = 8;
+    CHECK(policy->Allocate(round) == std::vector<uint32_t>{1, 3, 4});
+  }
 }
 
 TEST_CASE("a restart that costs more than it brings is not done") {
