@@ -127,10 +127,14 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
     json.Set("number", owner.number);
     json.Set("attempt", attempt);
   };
-  auto add_restored = [&](const AttemptId& of) {
-    for (const Attempt& attempt : experiment.trials.at(of.owner.number).runs.attempts)
+  auto add_start = [&](const AttemptId& of) {
+    const Trial& trial = experiment.trials.at(of.owner.number);
+    for (const Attempt& attempt : trial.runs.attempts)
       if (attempt.number == of.number && attempt.generation == of.generation)
         json.Set("restored", attempt.checkpoint != 0);
+    if (trial.clones.empty()) return;
+    auto params = Json::Parse(trial.ParamsOf(of.number));
+    json.Set("params", params.ok() ? *std::move(params) : Json());
   };
   std::visit(Overloaded{
                  [&](const event::TrialCreated& e) {
@@ -153,7 +157,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
                  [&](const event::AttemptStarted& e) {
                    add("start", e.attempt.owner, e.attempt.number);
                    json.Set("rank", e.rank);
-                   add_restored(e.attempt);
+                   add_start(e.attempt);
                  },
                  [&](const event::AttemptEnded& e) {
                    add("attempt_end", e.attempt.owner, e.attempt.number);
@@ -173,7 +177,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
                  },
                  [&](const event::ReportsAccepted& e) {
                    add("rows", e.attempt.owner, e.attempt.number);
-                   add_restored(e.attempt);
+                   add_start(e.attempt);
                    const Trial& trial = experiment.trials.at(e.attempt.owner.number);
                    json.Set("rows", RowsOf(core, trial, entry, e.attempt));
                  },

@@ -5,7 +5,9 @@
 
 Ours is asked through rt.tune.search.Optimizer (set RT_BIN and PYTHONPATH); Optuna needs
 `pip install optuna`, and torch for its GPSampler. FOLDER keeps a file per case and side with a line
-per problem, seed and number of trials; what is there is not run again. --table prints the medians.
+per problem, seed and number of trials; what is there is not run again. Optuna's runs of the version
+that docs/search-quality.md names are recorded in search/optuna-VERSION, and not run again either.
+--table prints the medians.
 """
 
 from __future__ import annotations
@@ -20,6 +22,10 @@ from typing import Any, Callable, NamedTuple
 
 import search_problems as problems
 from search_problems import Choice, Problem, Real, Whole
+
+
+OPTUNA = "5.0.0"
+RECORDED = Path(__file__).parent / "search" / f"optuna-{OPTUNA}"
 
 
 class Case(NamedTuple):
@@ -40,11 +46,21 @@ CASES = {
     "mixed": Case("numbers, whole numbers and categories", problems.MIXED, (100, 200)),
     "conditional": Case("parameters with conditions", problems.CONDITIONAL, (100, 200)),
     "wide": Case("40 parameters", problems.WIDE, (100, 200)),
+    "noisy-cma": Case("CMA-ES, noise of 5 % of the range", {n: problems.noisy(p) for n, p in
+                                                           problems.NINE.items()}, (100, 200),
+                      "cmaes", "cmaes"),
+    "mixed-cma": Case("CMA-ES, numbers, whole numbers and categories", problems.MIXED, (100, 200),
+                      "cmaes", "cmaes"),
+    "wide-cma": Case("CMA-ES, 40 parameters", problems.WIDE, (100, 200), "cmaes", "cmaes"),
     "shifted": Case("the box moved by up to 25 %", problems.NINE, (100,), shift=0.25),
     "shifted-cma": Case("CMA-ES, the box moved by up to 25 %", problems.NINE, (100, 200),
                         "cmaes", "cmaes", 0.25),
     "shifted-gp": Case("GP-BO, the box moved by up to 25 %", problems.NINE, (50, 100), "gp", "gp",
                        0.25),
+    "noisy-gp": Case("GP-BO, noise of 5 % of the range", {n: problems.noisy(p) for n, p in
+                                                          problems.NINE.items()}, (50, 100),
+                     "gp", "gp"),
+    "flight": Case("16 trials in flight", problems.NINE, (100,), in_flight=16),
     "flight-gp": Case("GP-BO, 16 trials in flight", problems.NINE, (100,), "gp", "gp",
                       in_flight=16),
     "several": Case("several objectives", problems.SEVERAL, (200,), "auto"),
@@ -112,6 +128,9 @@ class Optuna:
     def __init__(self, problem: Problem, case: Case, seed: int) -> None:
         import optuna
 
+        if optuna.__version__ != OPTUNA:
+            raise SystemExit(f"Optuna {optuna.__version__} is installed: the runs in {RECORDED} "
+                             f"are of {OPTUNA}; pip install optuna=={OPTUNA}")
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore")
         several = len(problem.reference)
@@ -200,6 +219,12 @@ def read(path: Path) -> dict[tuple[str, int, int], float]:
     return known
 
 
+def runs_of(folder: Path, case: str, side: str) -> dict[tuple[str, int, int], float]:
+    """What is known of one side: the recorded runs of Optuna, and those in the folder."""
+    recorded = read(RECORDED / f"{case}.txt") if side == "optuna" else {}
+    return {**recorded, **read(folder / f"{case}-{side}.txt")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -215,7 +240,7 @@ def main() -> None:
         case = CASES[case_name]
         for side in filter(None, arguments.run.split(",")):
             path = arguments.folder / f"{case_name}-{side}.txt"
-            known = read(path)
+            known = runs_of(arguments.folder, case_name, side)
             for seed in range(begin, end):
                 for name in case.problems:
                     if all((name, seed, mark) in known for mark in case.marks):
@@ -230,7 +255,7 @@ def main() -> None:
 
 def table(folder: Path, case_name: str, case: Case) -> str:
     """Medians side by side, in Markdown, over the seeds that both sides have."""
-    ours, theirs = (read(folder / f"{case_name}-{side}.txt") for side in ("ours", "optuna"))
+    ours, theirs = (runs_of(folder, case_name, side) for side in ("ours", "optuna"))
     lines = ["| problem | trials | ours | Optuna | ratio | seeds |", "|" + "---|" * 6]
     for name, problem in case.problems.items():
         for mark in case.marks:

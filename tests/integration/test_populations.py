@@ -122,12 +122,12 @@ def rows_of(results):
             found.append([json.loads(line) for line in file])
     return found
 
-def search(name, scheduler, rates, **options):
+def search(name, scheduler, rates, callbacks=(), **options):
     return rows_of(tune.Tuner(
         tune.with_resources(climb, {"cpu": 1}),
         param_space={"rate": tune.grid_search(rates)},
         tune_config=tune.TuneConfig(metric="height", mode="max", scheduler=scheduler, **options),
-        run_config=tune.RunConfig(name=name),
+        run_config=tune.RunConfig(name=name, callbacks=list(callbacks)),
     ).fit())
 
 interval = {"time_attr": "training_iteration", "perturbation_interval": 2}
@@ -139,13 +139,19 @@ turns = search("turns", PopulationBasedTraining(
 together = search("together", PopulationBasedTraining(
     **interval, hyperparam_mutations=mutations, quantile_fraction=0.5, synch=True), [0.1, 0.9])
 seen = []
+told = []
+class Watcher(tune.Callback):
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        number = int(trial.trial_id.split("/")[1])
+        told.append([number, result["training_iteration"], trial.config, result["config"]])
 def mine(config):
     seen.append(dict(config))
     if len(seen) > 1:
         raise KeyError("nothing to explore")
     return {"rate": config["rate"] / 2, "made": len(seen)}
 explored = search("explored", PopulationBasedTraining(
-    **interval, quantile_fraction=0.5, synch=True, custom_explore_fn=mine), [0.1, 0.9])
+    **interval, quantile_fraction=0.5, synch=True, custom_explore_fn=mine), [0.1, 0.9],
+    callbacks=[Watcher()])
 bandit = search("bandit", PB2(
     **interval, hyperparam_bounds={"rate": [0, 1]}, quantile_fraction=0.5), [0.05, 0.9])
 with open("policy.txt", "w") as file:
@@ -158,6 +164,7 @@ print("RESULT", json.dumps({
     "together": [sorted({row["config"]["rate"] for row in rows}) for rows in together],
     "explored": [[row["config"] for row in rows] for rows in explored],
     "seen": seen,
+    "told": told,
     "bandit": [sorted({row["config"]["rate"] for row in rows}) for rows in bandit],
     "replay": [[row["config"]["rate"] for row in rows] for rows in replay],
     "stopped": [len(rows) for rows in stopped]}))
@@ -240,6 +247,11 @@ class PopulationsTest(unittest.TestCase):
         worse, better = found["explored"]
         self.assertEqual(worse[:4], [{"rate": 0.1}] * 2 + [{"rate": 0.45, "made": 1}] * 2)
         self.assertEqual((worse[4:], better), ([{"rate": 0.9}] * 4, [{"rate": 0.9}] * 8))
+        # A callback sees the configuration that a trial has now, in the trial and in the row.
+        for number, rows in enumerate(found["explored"]):
+            for iteration, config in enumerate(rows, 1):
+                self.assertIn([number, iteration, config, config], found["told"])
+        self.assertEqual(len(found["told"]), len(worse) + len(better))
         self.assertEqual(found["replay"], [[0.25] * 4 + [0.75] * 4])
         self.assertEqual(found["stopped"], [3])
 

@@ -272,6 +272,8 @@ class Advisors:
     def _on_start(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
         if trial.attempt == int(entry["attempt"]):
             return
+        if entry.get("params") is not None:  # A clone has another configuration than before.
+            trial.reconfigured(restore_values(numbers(entry["params"]), self._table))
         trial.started(int(entry["attempt"]))
         for callback in callbacks:
             callback.on_trial_start(**self._now(), trial=trial)

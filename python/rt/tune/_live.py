@@ -35,10 +35,11 @@ class LiveTrial(Explained):
         self.trial_id = trial_id
         self.number = number
         self.config = config
-        self.evaluated_params = evaluated(config, space or {})
+        self._space = space or {}
+        self.evaluated_params = evaluated(config, self._space)
+        self.experiment_tag = tag_of(number, config, self._space)
         self.trial_name = name
         self.trainable_name = trainable_name
-        self.experiment_tag = tag_of(number, config, space or {})
         self.local_path = ""
         self.status = PENDING
         self.last_result: dict[str, Any] = {}
@@ -82,6 +83,12 @@ class LiveTrial(Explained):
         self.last_result = result
         self.experiment_tag = str(result.get("experiment_tag") or self.experiment_tag)
         self._summary.add(result)
+
+    def reconfigured(self, config: dict[str, Any]) -> None:
+        """Records the configuration that its attempts have from now on."""
+        self.config = config
+        self.evaluated_params = evaluated(config, self._space)
+        self.experiment_tag = tag_of(self.number, config, self._space)
 
     def started(self, attempt: int) -> None:
         """Records that its process runs."""

@@ -1,0 +1,45 @@
+"""What callbacks see of a trial whose configuration a clone has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rt import tune
+from test_advice import Head, advised, entry, row
+
+
+class Configs(tune.Callback):
+    """What callbacks see of a trial's configuration, by hook."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        self.seen.append(("start", trial.config["lr"], trial.evaluated_params))
+
+    def on_trial_result(
+        self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.seen.append(("result", trial.config["lr"], result["config"]["lr"]))
+
+
+def test_a_clone_has_its_new_configuration_in_callbacks() -> None:
+    first = entry(2, "trial", params={"lr": 0.5, "rest": 1}, name="t0")
+    cloned = {"lr": 0.25, "rest": 1}
+    # The rows of an attempt may come before its start, which both say what it has.
+    history = [first, entry(3, "start", rank=0), row(4, 1),
+               {**row(5, 2), "attempt": 2, "params": cloned},
+               entry(6, "start", rank=0, params=cloned) | {"attempt": 2}]  # fmt: skip
+    head, callback = Head(), Configs()
+    advisors = advised(head, callbacks=[callback], space={"lr": {"uniform": [0, 1]}, "rest": 1})
+    head.say(*history)
+    advisors.poll(0)
+    assert callback.seen == [("start", 0.5, {"lr": 0.5}), ("result", 0.5, 0.5),
+                             ("start", 0.25, {"lr": 0.25}), ("result", 0.25, 0.25)]  # fmt: skip
+    # A driver that comes back knows it as well.
+    again, callback = Head(answered_seq=6), Configs()
+    advisors = advised(again, callbacks=[callback])
+    again.say(*history, {"seq": 7, "kind": "answered", "through": 6},
+              {**row(8, 3), "attempt": 2, "params": cloned})  # fmt: skip
+    advisors.poll(0)
+    assert callback.seen == [("result", 0.25, 0.25)]
