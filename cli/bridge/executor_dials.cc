@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstddef>
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "common/base/limits_executors.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/task_stream.h"
 #include "common/run/owned_fd.h"
 #include "rt/v1/task.grpc.pb.h"
 
@@ -47,46 +47,28 @@ bool IsOfThisUser(int fd) {
 
 }  // namespace
 
-struct ExecutorDials::Stream {
-  int fd = -1;  // Of the driver's connection while it is open.
+struct ExecutorDials::Dialled {
   OwnedFd listener;
   std::shared_ptr<grpc::Channel> channel;
   v1::TaskBytes first;
-  grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::TaskBytes, v1::TaskBytes>> bytes;
   std::promise<absl::Status> connected;
 };
 
-ExecutorDials::~ExecutorDials() { Finish(); }
-
-void ExecutorDials::Finish() {
-  std::unique_lock lock(mutex_);
-  finishing_ = true;
-  for (Stream* stream : streams_) {
-    stream->context.TryCancel();
-    if (stream->fd >= 0) ::shutdown(stream->fd, SHUT_RDWR);
-  }
-  changed_.wait(lock, [this] { return streams_.empty(); });
-}
+// The head has a bound for each user, and says so.
+ExecutorDials::ExecutorDials(HeadClient& client)
+    : client_(client), streams_(std::numeric_limits<size_t>::max()) {}
 
 absl::StatusOr<Json> ExecutorDials::Dial(const Json& request) {
   const int64_t executor = request.GetInt("executor");
   if (executor <= 0) return Invalid("executor_dial needs the executor's number");
-  auto stream = std::make_unique<Stream>();
-  stream->first.set_executor(static_cast<uint64_t>(executor));
-  stream->first.set_session(request.GetString("session"));
-  RT_ASSIGN_OR_RETURN(const std::string name, ListenAnywhere(stream->listener));
-  stream->channel = client_.BulkChannel();
-  std::future<absl::Status> connected = stream->connected.get_future();
-  {
-    std::lock_guard lock(mutex_);
-    if (finishing_) return absl::CancelledError("the bridge ends");
-    streams_.insert(stream.get());
-  }
-  std::thread([this, running = stream.release()] {
-    Carry(*running);
-    End(running);
-  }).detach();
+  auto dialled = std::make_shared<Dialled>();
+  dialled->first.set_executor(static_cast<uint64_t>(executor));
+  dialled->first.set_session(request.GetString("session"));
+  RT_ASSIGN_OR_RETURN(const std::string name, ListenAnywhere(dialled->listener));
+  dialled->channel = client_.BulkChannel();
+  std::future<absl::Status> connected = dialled->connected.get_future();
+  RT_RETURN_IF_ERROR(
+      streams_.Start([this, dialled](TaskStreams::Stream& stream) { Run(*dialled, stream); }));
   const absl::Status status = connected.get();
   if (status.ok()) return Json::MakeObject({{"socket", name}});
   if (absl::IsUnavailable(status)) {  // The head may have another address by now.
@@ -96,9 +78,9 @@ absl::StatusOr<Json> ExecutorDials::Dial(const Json& request) {
   return status;
 }
 
-void ExecutorDials::Carry(Stream& stream) {
+void ExecutorDials::Run(Dialled& dialled, TaskStreams::Stream& stream) {
   const HeadClient::Registered registered(client_, &stream.context);
-  const auto stub = v1::ExecutorService::NewStub(stream.channel);
+  const auto stub = v1::ExecutorService::NewStub(dialled.channel);
   stream.bytes = stub->Dial(&stream.context);
   v1::TaskBytes piece;
   // A daemon that hangs must not keep the driver waiting: only this part has a bound in time.
@@ -108,48 +90,21 @@ void ExecutorDials::Carry(Stream& stream) {
         std::future_status::ready)
       stream.context.TryCancel();
   });
-  const bool is_connected = stream.bytes->Write(stream.first) && stream.bytes->Read(&piece);
+  const bool is_connected = stream.bytes->Write(dialled.first) && stream.bytes->Read(&piece);
   answered.set_value();
   bound.join();
   if (!is_connected) {
     absl::Status why = FromGrpc(stream.bytes->Finish());
     if (why.ok()) why = absl::UnavailableError("the executor closed the connection");
-    return stream.connected.set_value(std::move(why));
+    return dialled.connected.set_value(std::move(why));
   }
-  stream.connected.set_value(absl::OkStatus());
-  const auto is_over = [this] { return is_finishing(); };
-  OwnedFd fd(AcceptOnce(stream.listener.get(), is_over));
+  dialled.connected.set_value(absl::OkStatus());
+  const auto is_over = [this] { return streams_.is_finishing(); };
+  OwnedFd fd(AcceptOnce(dialled.listener.get(), is_over));
   while (fd.get() >= 0 && !IsOfThisUser(fd.get()))
-    fd.Reset(AcceptOnce(stream.listener.get(), is_over));
-  stream.listener.Reset();
-  if (fd.get() >= 0 && Take(stream, fd.get())) {
-    std::thread out([&] { PumpOut(fd.get(), *stream.bytes); });
-    if (!PumpIn(fd.get(), *stream.bytes, is_over)) stream.context.TryCancel();
-    out.join();
-  } else {
-    stream.context.TryCancel();
-  }
-  Take(stream, -1);
-  stream.bytes->WritesDone();
-  stream.bytes->Finish();
-}
-
-bool ExecutorDials::Take(Stream& stream, int fd) {
-  std::lock_guard lock(mutex_);
-  stream.fd = fd;
-  return !finishing_;
-}
-
-bool ExecutorDials::is_finishing() {
-  std::lock_guard lock(mutex_);
-  return finishing_;
-}
-
-void ExecutorDials::End(Stream* stream) {
-  std::lock_guard lock(mutex_);
-  streams_.erase(stream);
-  delete stream;
-  changed_.notify_all();
+    fd.Reset(AcceptOnce(dialled.listener.get(), is_over));
+  dialled.listener.Reset();
+  streams_.Carry(stream, fd.get());
 }
 
 }  // namespace rt

@@ -3,40 +3,29 @@
 // driver holds no certificate. Two threads for each open stream. Thread-safe.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-#include <set>
-
 #include "absl/status/statusor.h"
 #include "cli/client/head_client.h"
+#include "common/rpc/task_stream.h"
 
 namespace rt {
 
 class ExecutorDials {
  public:
-  explicit ExecutorDials(HeadClient& client) : client_(client) {}
-  ~ExecutorDials();  // Finishes.
+  explicit ExecutorDials(HeadClient& client);
 
   // {"executor", "session"}: {"socket": "@NAME"}, in the abstract namespace, so that a bridge that
   // is killed leaves nothing; a program of this user may connect once, within 10 s. The head and
   // the executor's node have said that they are connected, or why not.
   absl::StatusOr<Json> Dial(const Json& request);
   // Ends the open streams.
-  void Finish();
+  void Finish() { streams_.Finish(); }
 
  private:
-  struct Stream;
-  void Carry(Stream& stream);
-  void End(Stream* stream);
-  bool is_finishing();
-  // Finish ends this connection, too; -1: none. False: it has begun.
-  bool Take(Stream& stream, int fd);
+  struct Dialled;
+  void Run(Dialled& dialled, TaskStreams::Stream& stream);
 
   HeadClient& client_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::set<Stream*> streams_;
-  bool finishing_ = false;
+  TaskStreams streams_;
 };
 
 }  // namespace rt

@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "common/base/status.h"
 #include "common/run/unix_address.h"
 
@@ -43,6 +45,65 @@ bool SendAll(int fd, std::string_view bytes, const std::function<bool()>& is_ove
     ::poll(&room, 1, kTaskLookMs);
   }
   return true;
+}
+
+absl::Status TaskStreams::Start(Work work) {
+  auto stream = std::make_unique<Stream>();
+  {
+    std::lock_guard lock(mutex_);
+    if (finishing_) return absl::CancelledError("the program ends");
+    if (streams_.size() >= open_max_)
+      return absl::ResourceExhaustedError(std::to_string(open_max_) +
+                                          " streams to executors elsewhere are open");
+    streams_.insert(stream.get());
+  }
+  std::thread([this, work = std::move(work), running = stream.release()]() mutable {
+    work(*running);
+    work = nullptr;  // What it holds goes before the owner of this object may.
+    End(running);
+  }).detach();
+  return absl::OkStatus();
+}
+
+void TaskStreams::Carry(Stream& stream, int fd) {
+  if (fd >= 0 && Take(stream, fd)) {
+    std::thread out([&] { PumpOut(fd, *stream.bytes); });
+    if (!PumpIn(fd, *stream.bytes, [this] { return is_finishing(); })) stream.context.TryCancel();
+    out.join();
+  } else {
+    stream.context.TryCancel();
+  }
+  Take(stream, -1);
+  stream.bytes->WritesDone();
+  stream.bytes->Finish();
+}
+
+void TaskStreams::Finish() {
+  std::unique_lock lock(mutex_);
+  finishing_ = true;
+  for (Stream* stream : streams_) {
+    stream->context.TryCancel();
+    if (stream->fd_ >= 0) ::shutdown(stream->fd_, SHUT_RDWR);
+  }
+  ended_.wait(lock, [this] { return streams_.empty(); });
+}
+
+bool TaskStreams::is_finishing() {
+  std::lock_guard lock(mutex_);
+  return finishing_;
+}
+
+bool TaskStreams::Take(Stream& stream, int fd) {
+  std::lock_guard lock(mutex_);
+  stream.fd_ = fd;
+  return !finishing_;
+}
+
+void TaskStreams::End(Stream* stream) {
+  std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  delete stream;
+  ended_.notify_all();
 }
 
 }  // namespace rt

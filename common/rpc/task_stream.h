@@ -6,14 +6,19 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
-#include "rt/v1/task.pb.h"
+#include "rt/v1/task.grpc.pb.h"
 
 namespace rt {
 
@@ -58,5 +63,45 @@ bool PumpIn(int fd, Stream& stream, const std::function<bool()>& is_over) {
   ::shutdown(fd, SHUT_RDWR);
   return false;
 }
+
+// The streams that a program has opened as their client: a thread for each, and a second one while
+// it carries bytes. Thread-safe.
+class TaskStreams {
+ public:
+  class Stream {
+   public:
+    grpc::ClientContext context;
+    // Set by the stream's thread.
+    std::unique_ptr<grpc::ClientReaderWriter<v1::TaskBytes, v1::TaskBytes>> bytes;
+
+   private:
+    friend class TaskStreams;
+    int fd_ = -1;  // Of the program's connection while bytes are carried.
+  };
+  using Work = std::function<void(Stream&)>;
+
+  explicit TaskStreams(size_t open_max) : open_max_(open_max) {}
+  ~TaskStreams() { Finish(); }
+
+  // Runs `work` in a thread. Cancelled after Finish; ResourceExhausted: `open_max` are open.
+  absl::Status Start(Work work);
+  // Within `work`: carries bytes between the connection and `stream.bytes` until either ends or
+  // Finish, and ends the stream. -1: there is no connection, and the stream is cancelled.
+  void Carry(Stream& stream, int fd);
+  // Ends the open streams and waits for their threads.
+  void Finish();
+  bool is_finishing();
+
+ private:
+  // False after Finish, which would not find the connection.
+  bool Take(Stream& stream, int fd);
+  void End(Stream* stream);
+
+  const size_t open_max_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::set<Stream*> streams_;
+  bool finishing_ = false;
+};
 
 }  // namespace rt

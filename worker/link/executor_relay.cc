@@ -12,7 +12,6 @@
 #include "common/base/status_code.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
-#include "common/rpc/task_stream.h"
 #include "common/run/owned_fd.h"
 #include "common/run/random.h"
 #include "common/run/unix_address.h"
@@ -93,28 +92,9 @@ absl::StatusOr<Json> RouteFrom(const absl::StatusOr<std::string>& answer) {
 
 }  // namespace
 
-struct ExecutorRelay::Stream {
-  std::string run;
-  int fd = -1;  // Of the driver's connection while it is open.
-  grpc::ClientContext context;
-  std::unique_ptr<v1::TaskService::Stub> stub;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::TaskBytes, v1::TaskBytes>> bytes;
-};
-
 ExecutorRelay::ExecutorRelay(HeadCalls& head, IoPool& pool, FindPeer find_peer, Place place)
-    : head_(head), pool_(pool), find_peer_(std::move(find_peer)), place_(std::move(place)) {}
-
-ExecutorRelay::~ExecutorRelay() { Stop(); }
-
-void ExecutorRelay::Stop() {
-  std::unique_lock lock(mutex_);
-  stopping_ = true;
-  for (Stream* stream : streams_) {
-    stream->context.TryCancel();
-    if (stream->fd >= 0) ::shutdown(stream->fd, SHUT_RDWR);
-  }
-  ended_.wait(lock, [this] { return streams_.empty(); });
-}
+    : head_(head), pool_(pool), find_peer_(std::move(find_peer)), place_(std::move(place)),
+      streams_(limits::kTaskStreamsOfNode) {}
 
 void ExecutorRelay::Dial(const Fence& from, const Json& call,
                          std::function<void(absl::StatusOr<Json>)> done) {
@@ -134,64 +114,27 @@ absl::StatusOr<Json> ExecutorRelay::Open(const Json& route) {
     return Json::MakeObject({{"socket", route.GetString("run_dir") + kTaskSocket}});
   RT_ASSIGN_OR_RETURN(const auto channel, find_peer_(node));
   const std::string path = place_.runtime_dir + "/dial-" + RandomHex(6);
-  auto stream = std::make_unique<Stream>();
-  stream->run = route.GetString("run");
-  stream->stub = v1::TaskService::NewStub(channel);
-  RT_ASSIGN_OR_RETURN(const int listener, ListenOnce(path));
-  {
-    std::lock_guard lock(mutex_);
-    if (stopping_ || streams_.size() >= limits::kTaskStreamsOfNode) {
-      ::close(listener);
-      ::unlink(path.c_str());
-      return absl::ResourceExhaustedError(std::to_string(limits::kTaskStreamsOfNode) +
-                                          " streams to executors elsewhere are open");
-    }
-    streams_.insert(stream.get());
-  }
-  std::thread([this, listener, path, running = stream.release()] {
-    Carry(*running, listener, path);
-    End(running);
-  }).detach();
-  return Json::MakeObject({{"socket", path}});
-}
-
-void ExecutorRelay::Carry(Stream& stream, int listener, const std::string& path) {
-  const auto is_over = [this] {
-    std::lock_guard lock(mutex_);
-    return stopping_;
+  RT_ASSIGN_OR_RETURN(const int listening, ListenOnce(path));
+  const auto listener = std::make_shared<OwnedFd>(listening);
+  const auto run = [this, channel, listener, path,
+                    run = route.GetString("run")](TaskStreams::Stream& stream) {
+    const OwnedFd fd(AcceptOnce(listener->get(), [this] { return streams_.is_finishing(); }));
+    listener->Reset();
+    ::unlink(path.c_str());
+    if (fd.get() < 0) return;
+    const auto stub = v1::TaskService::NewStub(channel);
+    stream.bytes = stub->Dial(&stream.context);
+    v1::TaskBytes piece;
+    piece.set_run(run);
+    // The first answer says that it is connected there; without it the driver sees the end.
+    const bool is_connected = stream.bytes->Write(piece) && stream.bytes->Read(&piece);
+    streams_.Carry(stream, is_connected ? fd.get() : -1);
   };
-  const int accepted = AcceptOnce(listener, is_over);
-  ::close(listener);
-  ::unlink(path.c_str());
-  const OwnedFd fd(accepted);
-  if (accepted < 0 || !Take(stream, accepted)) return;
-  stream.bytes = stream.stub->Dial(&stream.context);
-  v1::TaskBytes piece;
-  piece.set_run(stream.run);
-  // The first answer says that it is connected there; without it the driver sees the end.
-  if (stream.bytes->Write(piece) && stream.bytes->Read(&piece)) {
-    std::thread out([&] { PumpOut(fd.get(), *stream.bytes); });
-    if (!PumpIn(fd.get(), *stream.bytes, is_over)) stream.context.TryCancel();
-    out.join();
-  } else {
-    stream.context.TryCancel();
+  if (absl::Status started = streams_.Start(run); !started.ok()) {
+    ::unlink(path.c_str());
+    return started;
   }
-  Take(stream, -1);
-  stream.bytes->WritesDone();
-  stream.bytes->Finish();
-}
-
-bool ExecutorRelay::Take(Stream& stream, int fd) {
-  std::lock_guard lock(mutex_);
-  stream.fd = fd;
-  return !stopping_;
-}
-
-void ExecutorRelay::End(Stream* stream) {
-  std::lock_guard lock(mutex_);
-  streams_.erase(stream);
-  delete stream;
-  ended_.notify_all();
+  return Json::MakeObject({{"socket", path}});
 }
 
 std::unique_ptr<grpc::Service> MakeTaskService(

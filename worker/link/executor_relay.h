@@ -7,16 +7,14 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/json.h"
+#include "common/rpc/task_stream.h"
 #include "common/run/io_pool.h"
 #include "worker/session/head_calls.h"
 
@@ -30,30 +28,21 @@ class ExecutorRelay {
     std::string runtime_dir;  // Where the sockets lie: nobody else enters it.
   };
   ExecutorRelay(HeadCalls& head, IoPool& pool, FindPeer find_peer, Place place);
-  ~ExecutorRelay();  // Stops.
 
   // {"id": N} of a program of the run `from`. `done` gets {"socket": PATH}, at which one
   // connection is taken within 10 s; NotFound: it has no such executor.
   void Dial(const Fence& from, const Json& call, std::function<void(absl::StatusOr<Json>)> done);
   // Ends the open streams.
-  void Stop();
+  void Stop() { streams_.Finish(); }
 
  private:
-  struct Stream;
   absl::StatusOr<Json> Open(const Json& route);
-  void Carry(Stream& stream, int listener, const std::string& path);
-  // Stop ends this connection, too; -1: none. False: it has stopped.
-  bool Take(Stream& stream, int fd);
-  void End(Stream* stream);
 
   HeadCalls& head_;
   IoPool& pool_;
   const FindPeer find_peer_;
   const Place place_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::set<Stream*> streams_;
-  bool stopping_ = false;
+  TaskStreams streams_;
 };
 
 // The other end: streams that daemons of other nodes, or the head, open to executors here. `admit`
