@@ -63,11 +63,12 @@ void Auditor::On(const event::ProfileRecorded& e) {
 std::vector<ElasticRun> Auditor::ElasticRuns() const {
   std::vector<ElasticRun> runs;
   for (const auto& [id, experiment] : experiments_) {
-    if (experiment.spec.asks.ranks_max == 0) continue;
     for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
       const OwnerBook& owner = experiment.trials[number].runs;
       const AttemptId attempt{Owner::Of(TrialId{id, number}), owner.number, owner.generation};
-      if (!owner.live || backfill_before_.contains(attempt)) continue;
+      // A trial may ask for itself.
+      const bool is_elastic = owner.live && owner.asks.ranks_max != 0;
+      if (!is_elastic || backfill_before_.contains(attempt)) continue;
       const Resources& one = owner.asks.bundles.front();
       runs.push_back(
           {.attempt = attempt,
