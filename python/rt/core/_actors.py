@@ -4,10 +4,11 @@ hub's lock."""
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Optional
 
 from rt.core._channel import Channel
+from rt.core._lending import lent_slots
 from rt.core._places import Conn, Pool, Slot
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._values import Packed, PackedCall, unpack
@@ -210,7 +211,8 @@ class Actors:
     def _connect(self, pool: Pool, waiting: int) -> Optional[Conn]:
         """A process for an actor. A slot that takes long to reach holds up no other: as many slots
         are dialled as actors wait."""
-        for slot in islice(filter(self._has_room, pool.slots.values()), waiting):
+        own = islice(filter(self._has_room, pool.slots.values()), waiting)
+        for slot in chain(own, lent_slots(self.hub.schedule.pools.values(), pool)):
             conn = self.hub.schedule.connect(slot)
             if conn is not None:
                 return conn

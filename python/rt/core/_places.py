@@ -63,6 +63,11 @@ class Slot:
         """Whether the head granted it, and it may run more; else it is the driver's own."""
         return self.width > 0 and self.executor > 0
 
+    @property
+    def cpus(self) -> float:
+        """What it holds of them."""
+        return dict(self.pool.shape[0]).get("cpu", 0)
+
     def idle_conn(self) -> Optional[Conn]:
         """A process that does nothing."""
         for conn in self.conns:

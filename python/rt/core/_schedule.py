@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
+from itertools import chain
 from typing import Any, Optional
 
 from rt.core._channel import Channel
+from rt.core._lending import lent_slots
 from rt.core._places import BLOCKED_MAX, Conn, Pool, Shape, Slot
 from rt.core._records import Entry, Task
-from rt.exceptions import (
-    NodeDiedError,
-    OutOfMemoryError,
-    RayError,
-    TaskCancelledError,
-    TaskUnschedulableError,
-    WorkerCrashedError,
-)
+from rt.core._task_errors import crash_error
+from rt.exceptions import RayError, TaskCancelledError, TaskUnschedulableError
 
 Hub = Any  # rt.core._hub.Hub, which imports this module.
 
@@ -82,7 +78,7 @@ class Schedule:
 
     def _idle(self, pool: Pool) -> Optional[Conn]:
         """A process that does nothing. A slot that takes long to reach holds up no other."""
-        for slot in pool.free_slots():
+        for slot in chain(pool.free_slots(), lent_slots(self.pools.values(), pool)):
             conn = slot.idle_conn() or self.connect(slot)
             if conn is not None:
                 return conn
@@ -148,11 +144,6 @@ class Schedule:
             conn.in_room = True
             conn.slot.pool.room.append(conn)
 
-    def retire(self, conn: Conn) -> None:
-        """Ends a process that has had all the calls that max_calls allows."""
-        if conn.is_retired and not conn.inflight:
-            self.close_conn(conn)
-
     def send_function(self, conn: Conn, task: Task) -> None:
         """Sends the function, if the process does not have it."""
         function = task.function
@@ -202,6 +193,16 @@ class Schedule:
         conn.load_s = 0.0
         if conn.actor is None and not conn.is_blocked:
             self._rests(conn)
+
+    def next(self, conn: Conn, task: Task) -> None:
+        """The process has ended the task, and may run another."""
+        if conn.is_retired and not conn.inflight:  # It has had all the calls of max_calls.
+            self.close_conn(conn)
+        self.settle(conn.slot)
+        pool = conn.slot.pool
+        self.dispatch(pool)
+        if task.options.resources != pool.shape[0]:  # The slot was lent.
+            self.dispatch(self.pool((task.options.resources, task.options.env_vars)))
 
     def settle(self, slot: Slot) -> None:
         """What a task returned is kept: a slot that was only awaited is given back."""
@@ -318,13 +319,7 @@ class Schedule:
     def crash(self, conn: Conn, name: str, why: str) -> RayError:
         """The error for a task whose process is gone."""
         node = conn.slot.node.get("name") or "its node"
-        cause = self.places.cause_of(conn) or why
-        text = f"the process of {name} (pid {conn.pid} on {node}) ended: {cause}"
-        if "memory" in cause:
-            return OutOfMemoryError(text)
-        if "lost" in cause:
-            return NodeDiedError(text)
-        return WorkerCrashedError(text)
+        return crash_error(name, conn.pid, node, self.places.cause_of(conn) or why)
 
     # Slots.
 
@@ -448,7 +443,7 @@ class Schedule:
         return pool.hungry_at is not None and not pool.slots and waits
 
     def freed(self, slot: Slot) -> None:
-        """An actor's process has ended: its place goes to work that has waited for longer."""
+        """An actor's process has ended: its place goes to what has waited for longer."""
         others = (pool for pool in self.pools.values() if pool is not slot.pool)
         if any(map(self._is_starved, others)):
             self._withdraw(slot.pool)

@@ -52,9 +52,7 @@ def _next(hub: Hub, conn: Conn, task: Task) -> None:
     if task.actor is not None:
         hub.actors.call_ended(task.actor)
     else:
-        hub.schedule.retire(conn)
-        hub.schedule.settle(conn.slot)
-        hub.schedule.dispatch(conn.slot.pool)
+        hub.schedule.next(conn, task)
 
 
 def _raised(

@@ -6,7 +6,13 @@ import os
 import traceback
 
 from rt.core._values import Result, pack, unpack
-from rt.exceptions import TaskError
+from rt.exceptions import (
+    NodeDiedError,
+    OutOfMemoryError,
+    RayError,
+    TaskError,
+    WorkerCrashedError,
+)
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -37,3 +43,13 @@ def format_error(error: BaseException) -> str:
         head = "".join(traceback.format_tb(tb))
         return f"Traceback (most recent call last):\n{head}{error}"
     return "".join(traceback.format_exception(type(error), error, tb))
+
+
+def crash_error(name: str, pid: int, node: str, cause: str) -> RayError:
+    """The error for a task whose process has ended."""
+    text = f"the process of {name} (pid {pid} on {node}) ended: {cause}"
+    if "memory" in cause:
+        return OutOfMemoryError(text)
+    if "lost" in cause:
+        return NodeDiedError(text)
+    return WorkerCrashedError(text)
