@@ -1,4 +1,5 @@
-"""The process of a detached actor whose constructor raises (rt/core/_desk.py)."""
+"""The process of a detached actor whose constructor raises (rt/core/_desk.py), and handles whose
+actor's name another one has by now."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
@@ -17,8 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fake_worker import FakeWorker
 from rt.core._desk import ACTOR_FILE
+from rt.core._detached import Detached
 from rt.core._remote import make_function
 from rt.core._values import pack
+from rt.exceptions import ActorDiedError
 
 PACKAGE = str(Path(__file__).resolve().parents[2] / "python")
 
@@ -103,3 +108,45 @@ def test_an_actor_that_is_killed_in_its_constructor_says_nothing(tmp_path: Path)
     code, _ = run_actor(is_killed, worker, tmp_path)
     assert (code, worker.errors) == (137, [])
     worker.close()
+
+
+class Head:
+    """Has one actor of the name: executor 8."""
+
+    def __init__(self) -> None:
+        self.ops: list[str] = []
+
+    def call(self, op: str, **_fields: Any) -> Any:
+        self.ops.append(op)
+        return {"id": 8, "state": "ENDED", "reason": "its constructor was killed"}
+
+
+class Ends:
+    """As a session's hub, which is told the end of an actor."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.ended = threading.Event()
+        self.errors: list[Exception] = []
+        self.pump = SimpleNamespace(wake=self.ended.set)
+        self.actors = SimpleNamespace(end_detached=lambda _actor, error: self.errors.append(error))
+        self.schedule = SimpleNamespace(places=SimpleNamespace(is_closed=False))
+
+
+@pytest.mark.parametrize(
+    ("executor", "said", "killed"),
+    [(7, "another one has its name now", False), (8, "its constructor was killed", True)],
+)
+def test_a_handle_does_not_reach_another_actor_of_its_name(
+    executor: int, said: str, killed: bool
+) -> None:
+    head, hub = Head(), Ends()
+    detached = Detached(head, "s", "secret", hub)  # type: ignore[arg-type]
+    actor = SimpleNamespace(options={"name": "counter"}, executor=executor)
+    detached.follow(actor)
+    assert hub.ended.wait(60)
+    (error,) = hub.errors
+    assert isinstance(error, ActorDiedError) and said in str(error)
+    before = len(head.ops)
+    detached.kill(actor).join(60)
+    assert ("actor_kill" in head.ops[before:]) is killed

@@ -32,8 +32,8 @@ class Actor:
     """An actor: what it was made with, and the calls that wait for it."""
 
     __slots__ = (
-        "aside", "call", "calls", "conn", "died", "function", "held", "id", "is_ending", "options",
-        "pool", "restarts", "state",
+        "aside", "call", "calls", "conn", "died", "executor", "function", "held", "id", "is_ending",
+        "options", "pool", "restarts", "state",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Actor:
         self.restarts = 0
         self.is_ending = False  # It ends once its calls have.
         self.died: Optional[BaseException] = None
+        self.executor = 0  # Of a detached actor, once the head has said which.
 
     @property
     def is_detached(self) -> bool:
@@ -395,7 +396,7 @@ class Actors:
             actor.options = {**actor.options, "max_restarts": 0}
         conn = actor.conn
         if actor.is_detached and no_restart:
-            self.hub.schedule.places.kill_detached(str(actor.options["name"]))
+            self.hub.schedule.places.kill_detached(actor)
             self.end_detached(actor, error)
             return
         if conn is None:

@@ -68,7 +68,7 @@ class Detached:
                 file.write(pickle.dumps(made, 5))
             manifest = self._driver.push_dir(directory)
             wanted = spec()
-            self._driver.call(
+            made_by_head = self._driver.call(
                 "executor_request", session=self._session, count=1,
                 key=f"{self._session}-actor-{actor.id}",
                 spec={
@@ -83,6 +83,7 @@ class Detached:
                     ],
                 },
             )  # fmt: skip
+            actor.executor = int(made_by_head["executors"][0])
         except (RtError, ValueError, OSError, pickle.PicklingError) as error:
             self._end(actor, ActorUnschedulableError(str(error)))
             return
@@ -104,6 +105,11 @@ class Detached:
                     time.sleep(_AGAIN_S)
                     continue
                 self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {error}"))
+                return
+            actor.executor = actor.executor or int(item["id"])
+            if actor.executor != int(item["id"]):
+                text = f"the actor {name!r} has ended, and another one has its name now"
+                self._end(actor, ActorDiedError(text))
                 return
             if item["state"] == "ENDED":
                 self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {_why(item)}"))
@@ -173,14 +179,19 @@ class Detached:
             hub.actors.end_detached(actor, error)
         hub.pump.wake()
 
-    def kill(self, name: str) -> None:
-        """Ends it for good, in a thread."""
+    def kill(self, actor: Any) -> threading.Thread:
+        """Ends it for good, in a thread; not another one that has its name by now."""
+        name = str(actor.options["name"])
 
         def work() -> None:
             with contextlib.suppress(RtError, ValueError):
-                self._driver.call("actor_kill", name=name, reason="rt.kill")
+                found = int(self._driver.call("actor_get", name=name)["id"])
+                if actor.executor in (0, found):
+                    self._driver.call("actor_kill", name=name, reason="rt.kill")
 
-        threading.Thread(target=work, daemon=True).start()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        return thread
 
     def check(self, name: str) -> None:
         """Raises ValueError when there is none of the name, with the reason of one that died."""

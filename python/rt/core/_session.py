@@ -199,9 +199,9 @@ class Places:
         """Connects to a detached actor."""
         self._detached.follow(actor)
 
-    def kill_detached(self, name: str) -> None:
+    def kill_detached(self, actor: Any) -> None:
         """Ends a detached actor."""
-        self._detached.kill(name)
+        self._detached.kill(actor)
 
     def ask_later(self, what: str, answer: Callable[[bool, Any], None]) -> None:
         """`ask` in the other thread."""
