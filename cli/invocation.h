@@ -41,6 +41,7 @@ struct Invocation {
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;
   std::string keep;  // When a cluster in a cloud that is not used ends itself (--keep).
+  std::string if_client_vanishes;  // finish or stop: its work.
   bool failed = false, from_scratch = false;
   bool no_download = false;  // What exists on the cluster only stays there.
   bool purge = false;        // Of `rt down`: the history is deleted.

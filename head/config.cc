@@ -105,13 +105,14 @@ absl::Status ReadStore(const Json& json, StoreConfig& store) {
 }
 
 absl::Status ReadUnattended(const Json& json, LeaseRules& rules) {
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"lease_s", "keep_s", "end_file"}, "unattended"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"lease_s", "keep_s", "stop_work", "end_file"}, "unattended"));
   const double lease_s = json.GetDouble("lease_s", 0), keep_s = json.GetDouble("keep_s", 0);
   constexpr double kMax = limits::kDrainMax / 1'000.0;
   if (!(lease_s >= 1 && lease_s <= kMax) || !(keep_s >= 0 && keep_s <= kMax))
     return Invalid("unattended: lease_s is 1 s or more, keep_s 0 or more, both at most 30 days");
   rules = {.lease = static_cast<Millis>(lease_s * 1'000),
            .keep = static_cast<Millis>(keep_s * 1'000),
+           .stops_work = json.GetBool("stop_work", false),
            .end_file = json.GetString("end_file")};
   if (!rules.end_file.empty() && rules.end_file[0] != '/')
     return Invalid("unattended/end_file must be an absolute path");

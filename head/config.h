@@ -9,7 +9,8 @@
 //     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"},
 //    "elastic": {"interval_s": 30}, between two sizes, and two profiles, of an elastic attempt,
 //    "mounts": ["/abs/path"] (common/programs/served_mounts.h),
-//    "unattended": {"lease_s": 60, "keep_s": 86400, "end_file": "/abs/path"} (client_lease.h)}
+//    "unattended": {"lease_s": 60, "keep_s": 86400, "stop_work": false, "end_file": "/abs/path"}
+//    (client_lease.h)}
 #pragma once
 
 #include <memory>

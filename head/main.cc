@@ -340,14 +340,23 @@ void StartSweeper(const HeadConfig& config, Head& head) {
       SweepTimes{.every = std::clamp<Millis>(grace / 4, 1'000, kSweepEveryMax), .grace = grace});
 }
 
+void SayNotStopped(const absl::Status& stopped) {
+  if (stopped.ok()) return;
+  RT_LOG(kWarning) << "stopping everything: " << MessageOf(stopped);
+}
+
 // A cluster that somebody waits for ends itself when nobody does any more.
 void AwaitClient(const HeadOptions& options, const HeadConfig& config,
                  const std::function<void()>& end_head, Head& head) {
   if (config.unattended.lease == 0) return;
   std::vector<PoolSpec> pools = config.scaling.pools;
   for (PoolSpec& pool : pools) pool.each = config.provider->SizeOf(pool);
-  head.lease = std::make_unique<ClientLease>(*head.loop, config.unattended, std::move(pools),
-                                             options.state_dir + "/unattended", end_head);
+  const auto stop_work = [&head] {
+    StopEverything(*head.loop, head.server->waits(), {}, SayNotStopped);
+  };
+  head.lease = std::make_unique<ClientLease>(
+      *head.loop, config.unattended, std::move(pools), options.state_dir + "/unattended",
+      ClientLease::Acts{.stop_work = stop_work, .end = end_head});
   head.settings->set_attend([lease = head.lease.get()] {
     lease->Renew();
     return lease->span();
@@ -367,10 +376,7 @@ void StopAll(Head& head) {
   std::promise<absl::Status> stopped;
   StopEverything(*head.loop, head.server->waits(), {},
                  [&stopped](absl::Status status) { stopped.set_value(std::move(status)); });
-  absl::Status status = stopped.get_future().get();
-  if (!status.ok()) {
-    RT_LOG(kWarning) << "stopping everything: " << MessageOf(status);
-  }
+  SayNotStopped(stopped.get_future().get());
 }
 
 // The state directory for a head that starts later.

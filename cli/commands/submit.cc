@@ -190,6 +190,22 @@ void Interrupts::Run() {
   }
 }
 
+// Whether the work of a client that has vanished is stopped.
+static absl::StatusOr<bool> StopsWorkOfVanished(const Invocation& invocation,
+                                                const std::optional<ClusterSpec>& cluster) {
+  const std::string& rule = invocation.if_client_vanishes;
+  if (rule.empty()) return false;
+  if (rule != "finish" && rule != "stop")
+    return Invalid("--if-client-vanishes: must be finish or stop, not " + rule);
+  const bool is_cloud = cluster.has_value() && cluster->provider_type == "aws";
+  if (!is_cloud || !invocation.start || !invocation.stop)
+    return Invalid(
+        "--if-client-vanishes is for a cluster in a cloud that this command starts and "
+        "stops",
+        "rt submit CLUSTER.yaml --start --stop SCRIPT");
+  return rule == "stop";
+}
+
 ExitCode RunSubmit(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Parsed parsed, Parse(invocation));
   RT_RETURN_IF_ERROR(CheckStart(invocation, parsed));
@@ -200,6 +216,7 @@ ExitCode RunSubmit(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(std::optional<Millis> keep, ReadKeep(invocation));
   if (keep.has_value() && !invocation.start)
     return Invalid("--keep needs --start: it is said of a cluster when that starts");
+  RT_ASSIGN_OR_RETURN(const bool stops_work, StopsWorkOfVanished(invocation, parsed.cluster));
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::string name = parsed.cluster.has_value() ? parsed.cluster->cluster_name
                                                 : invocation.cluster;
@@ -220,10 +237,11 @@ ExitCode RunSubmit(const Invocation& invocation) {
     if (!was_up || needs_repair) {
       const bool is_attended = invocation.stop && !was_up;
       if (is_attended && !keep.has_value()) keep = kKeepDefault;
-      RT_ASSIGN_OR_RETURN(
-          UpResult up,
-          BringUp(home, *parsed.cluster,
-                  {.make_current = !invocation.stop, .keep = keep, .is_attended = is_attended}));
+      RT_ASSIGN_OR_RETURN(UpResult up, BringUp(home, *parsed.cluster,
+                                               {.make_current = !invocation.stop,
+                                                .keep = keep,
+                                                .is_attended = is_attended,
+                                                .stops_work = stops_work}));
       if (up.continues) SayContinues(name);
     }
   }

@@ -127,7 +127,8 @@ static Json UnattendedOf(const UpOptions& options) {
   const Millis lease = options.is_attended ? std::min(kClientLease, *options.keep) : *options.keep;
   const Millis keep = options.is_attended ? *options.keep : 0;
   return Json::MakeObject({{"lease_s", static_cast<double>(lease) / 1'000},
-                           {"keep_s", static_cast<double>(keep) / 1'000}});
+                           {"keep_s", static_cast<double>(keep) / 1'000},
+                           {"stop_work", options.stops_work}});
 }
 
 static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec& spec,

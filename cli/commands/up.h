@@ -25,6 +25,8 @@ struct UpOptions {
   // (`is_attended`), the time begins once the work is over and the client has vanished.
   std::optional<Millis> keep = {};
   bool is_attended = false;
+  // The work of a client that has vanished is stopped, and does not continue to its end.
+  bool stops_work = false;
 };
 // The value of `--keep`; nullopt: not given. InvalidArgument for text that is not a duration.
 absl::StatusOr<std::optional<Millis>> ReadKeep(const Invocation& invocation);

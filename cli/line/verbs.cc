@@ -73,6 +73,9 @@ void CommandLine::AddSubmit() {
   submit->add_option("--keep", invocation_.keep,
                      "With --stop in a cloud: keep results this long if this client vanishes "
                      "(default: 24h)");
+  submit->add_option("--if-client-vanishes", invocation_.if_client_vanishes,
+                     "With --stop in a cloud: finish (default) or stop the work if this client "
+                     "vanishes");
   submit->add_flag("--detach", invocation_.detach, "Print the id and return");
   AddNoDownload(submit);
   submit->add_option("--name", invocation_.name, "Name of the job or experiment");

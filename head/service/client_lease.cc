@@ -40,9 +40,9 @@ std::vector<PoolSpec> Emptied(std::vector<PoolSpec> pools) {
 }  // namespace
 
 ClientLease::ClientLease(HeadLoop& loop, LeaseRules rules, std::vector<PoolSpec> pools,
-                         std::string record, std::function<void()> end)
+                         std::string record, Acts acts)
     : loop_(loop), rules_(std::move(rules)), pools_(std::move(pools)), record_(std::move(record)),
-      end_(std::move(end)), quiet_since_(SteadyClock()) {
+      acts_(std::move(acts)), quiet_since_(SteadyClock()) {
   if (const Millis missed_at = MissedAt(record_); missed_at != 0)
     quiet_since_ -= rules_.lease + std::max<Millis>(0, WallClock() - missed_at);
   thread_ = std::thread([this] { Run(); });
@@ -72,7 +72,7 @@ void ClientLease::Run() {
     changed_.wait_for(lock, std::chrono::milliseconds(every), [this] { return stopping_; });
     if (stopping_) return;
   }
-  end_();
+  acts_.end();
 }
 
 // True as well while results wait to be written.
@@ -96,22 +96,24 @@ void ClientLease::Look(bool is_open) {
   Millis quiet = 0;
   {
     std::lock_guard lock(mutex_);
-    if (is_open) quiet_since_ = now;
+    if (is_open && !rules_.stops_work) quiet_since_ = now;
     quiet = now - quiet_since_;
   }
   const bool is_missed = quiet >= rules_.lease;
-  if (is_missed != is_missed_) SetMissed(is_missed, quiet - rules_.lease);
+  if (is_missed != is_missed_) SetMissed(is_missed, quiet - rules_.lease, is_open);
   if (quiet < rules_.lease + rules_.keep) return;
   RT_LOG(kWarning) << "nobody has come for the results: the cluster ends itself";
   is_over_ = true;
 }
 
-void ClientLease::SetMissed(bool is_missed, Millis since) {
+void ClientLease::SetMissed(bool is_missed, Millis since, bool is_open) {
   is_missed_ = is_missed;
   if (is_missed) {
-    RT_LOG(kWarning) << "the work is over, and no client has called for " << rules_.lease / 1'000
+    RT_LOG(kWarning) << (is_open ? "the work is stopped" : "the work is over")
+                     << ", and no client has called for " << rules_.lease / 1'000
                      << " s: the workers go, and this head ends after " << rules_.keep / 1'000
                      << " s more";
+    if (is_open) acts_.stop_work();
   } else {
     RT_LOG(kInfo) << "there is a client or work again: the pools are as before";
   }

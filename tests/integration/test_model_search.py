@@ -115,7 +115,7 @@ class ModelSearchTest(unittest.TestCase):
         path = self.cluster.work / "planned.yaml"
         path.write_text(described("planned", 2, 1, "tpe"))
         planned = self.cluster.rt("plan", str(path)).stdout
-        self.assertIn("tpe: startup_trials 4, 25 options at their defaults\n", planned)
+        self.assertIn("tpe: startup_trials 4, 27 options at their defaults\n", planned)
 
     def test_auto_says_what_it_chose_in_the_plan_and_of_an_experiment(self) -> None:
         path = self.cluster.work / "chosen.yaml"

@@ -75,6 +75,24 @@ class UnattendedTest(unittest.TestCase):
             watcher.wait()
         wait_until("the client is missed again", self.missed_at)
 
+    def test_the_work_of_a_client_that_has_vanished_is_stopped_if_that_was_asked(self) -> None:
+        self.start({"lease_s": 1, "keep_s": 3600, "stop_work": True})
+        wait_until("the head is up", self.pid)
+        env = {**os.environ, "RT_HOME": str(self.root / "home")}
+
+        def rt(*words: str) -> str:
+            return subprocess.run([BIN / "rt", *words], env=env, check=True, cwd=self.root,
+                                  capture_output=True, text=True).stdout
+
+        rt("context", "add", "far", "--from", str(self.state / "admin"))
+        (self.root / "never.yaml").write_text("experiment: never\nnum_samples: 2\n"
+                                              "command: [sleep, '3600']\n")
+        rt("-c", "far", "submit", "--detach", "never.yaml")  # No worker: its trials wait.
+        wait_until("its end", lambda: json.loads(
+            rt("-c", "far", "exp", "show", "1", "-o", "json"))["state"] == "STOPPED")
+        self.assertTrue(self.missed_at())
+        self.assertIn("the work is stopped, and no client has called", self.log())
+
     def keep(self, dead_max_ms: int) -> subprocess.Popen[bytes]:
         """What starts the head again next to it, as the agent of a head's machine starts it."""
         (self.root / "keeper").mkdir(exist_ok=True)

@@ -66,7 +66,8 @@ def run_actor(made: Callable[[], None], worker: FakeWorker, tmp_path: Path) -> t
     trial = tmp_path / "trial"
     trial.mkdir()
     env = {
-        **os.environ, **worker.env(), "PYTHONPATH": PACKAGE, "RT_ACTOR": str(tmp_path),
+        **os.environ, **worker.env(), "RT_ACTOR": str(tmp_path),
+        "PYTHONPATH": f"{PACKAGE}:{Path(__file__).parent}",  # The functions are found by name.
         "RT_CONFIG": str(tmp_path / "config"), "RT_TRIAL_DIR": str(trial),
     }  # fmt: skip
     done = subprocess.run(

@@ -74,9 +74,9 @@ TEST_CASE("the next daemon uploads the replicas of the previous one") {
     daemon.AwaitIdle();
     manifest = head.committed_.front().second;
   }
-  head.SetWants(true);
   Daemon daemon(folder, head, DurableAfter::kLocal);
   CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
+  head.SetWants(true);
   daemon.AwaitStored();
   CHECK(daemon.store.GetManifest(manifest).ok());
   CHECK(head.committed_.size() == 1);
