@@ -163,13 +163,15 @@ class StepsTest(unittest.TestCase):
 
     def test_keep_is_a_time_and_for_clouds(self) -> None:
         (self.root / "local.yaml").write_text("cluster_name: here\nprovider: {type: local}\n")
+        (self.root / "x.sh").write_text("#!/bin/sh\n")
+        (self.root / "x.sh").chmod(0o755)
         for words, said in ((("up", self.file("three"), "--keep", "soon"), "not a time between"),
                             (("up", "local.yaml", "--keep", "1h"), "for a cluster in a cloud"),
                             (("submit", self.file("three"), "--start", "--stop",
-                              "--if-client-vanishes", "wait", "local.yaml"),
+                              "--if-client-vanishes", "wait", "x.sh"),
                              "must be finish or stop, not wait"),
                             (("submit", self.file("three"), "--start", "--if-client-vanishes",
-                              "stop", "local.yaml"), "that this command starts and stops")):
+                              "stop", "x.sh"), "that this command starts and stops")):
             done = subprocess.run([BIN / "rt", *words], cwd=self.root, text=True,
                                   env={**os.environ, "RT_HOME": str(self.root / "home")},
                                   capture_output=True, timeout=60, stdin=subprocess.DEVNULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_an_async_generator_waits_until_its_items_are_taken() -> None:
     assert [ray.get(ref) for ref in items] == list(range(10))
 
 
-def test_an_attribute_may_have_the_name_of_a_method() -> None:
+def test_an_attribute_may_have_the_name_of_a_method(tmp_path: Path) -> None:
     @ray.remote
     class Named:
         def __init__(self) -> None:
@@ -55,8 +56,13 @@ def test_an_attribute_may_have_the_name_of_a_method() -> None:
         def name(cls) -> str:
             return cls.__name__
 
+        def waits(self, gate: Path) -> None:
+            while not gate.exists():
+                time.sleep(0.001)
+
     named = Named.remote()
     assert ray.get([named.value.remote(), named.plain.remote(2)]) == [3, 2]
     assert ray.get(named.name.remote()) == "Named"
     with pytest.raises(ValueError, match="force"):
-        ray.cancel(named.plain.remote(1), force=True)
+        ray.cancel(named.waits.remote(tmp_path / "gate"), force=True)
+    (tmp_path / "gate").touch()
