@@ -97,13 +97,12 @@ endif()
 target_compile_definitions(rt_flags INTERFACE RT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(rt_flags INTERFACE Threads::Threads)
 
-# rt_precompiled(NAME [HEADERS …] [DEPS …]): the library whose precompiled header other targets with the
+# rt_precompiled(NAME [HEADERS …]): the library whose precompiled header other targets with the
 # same flags reuse. HEADERS come on top of those that nearly every source reads.
 function(rt_precompiled name)
-  cmake_parse_arguments(ARG "" "" "HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
   add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
-  target_link_libraries(${name} PRIVATE rt_flags absl::status absl::statusor absl::strings
-      ${ARG_DEPS})
+  target_link_libraries(${name} PRIVATE rt_flags absl::status absl::statusor absl::strings)
   if(RT_PCH)
     target_precompile_headers(${name} PRIVATE
         <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view>

@@ -190,7 +190,7 @@ void Interrupts::Run() {
   }
 }
 
-// Whether the work of a client that has vanished is stopped.
+// Whether the work is stopped when this client vanishes.
 static absl::StatusOr<bool> StopsWorkOfVanished(const Invocation& invocation,
                                                 const std::optional<ClusterSpec>& cluster) {
   const std::string& rule = invocation.if_client_vanishes;

@@ -126,9 +126,10 @@ static Json UnattendedOf(const UpOptions& options) {
   if (!options.keep.has_value()) return Json();
   const Millis lease = options.is_attended ? std::min(kClientLease, *options.keep) : *options.keep;
   const Millis keep = options.is_attended ? *options.keep : 0;
-  return Json::MakeObject({{"lease_s", static_cast<double>(lease) / 1'000},
-                           {"keep_s", static_cast<double>(keep) / 1'000},
-                           {"stop_work", options.stops_work}});
+  Json rules = Json::MakeObject({{"lease_s", static_cast<double>(lease) / 1'000},
+                                 {"keep_s", static_cast<double>(keep) / 1'000}});
+  if (options.stops_work) rules.Set("stop_work", true);  // An older head does not know the key.
+  return rules;
 }
 
 static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec& spec,

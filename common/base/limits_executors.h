@@ -23,8 +23,8 @@ inline constexpr size_t kDetachedPerUser = 1'000;
 inline constexpr Millis kActorSteadyAfter = 60'000;
 inline constexpr Millis kActorPauseFirst = 1'000;
 inline constexpr Millis kActorPauseMax = 60'000;
-// What the state keeps of the traceback of a constructor that raised; of the message it keeps
-// kReasonBytesMax. With those of kEndedExecutorsKept actors it stays below 13 MB.
+// The state keeps this much of the traceback of a constructor that raised, and kReasonBytesMax of
+// the message. With those of kEndedExecutorsKept actors it stays below 13 MB.
 inline constexpr size_t kActorTracebackBytes = 8u << 10;
 // The spec of an executor. The state has those of thousands.
 inline constexpr size_t kExecutorSpecBytes = 64u << 10;

@@ -51,8 +51,8 @@ Tiers TiersOf(const ElasticRound& round) {
   return tiers;
 }
 
-// Of what is left, the part for the minima of jobs below the tier: those that fit beside the minima
-// of the tier itself.
+// The part of `left` that the minima of the jobs below the tier take, as far as they fit beside the
+// minima of the tier itself.
 double KeptBelow(const ElasticRound& round, const Tiers& tiers, Tiers::const_iterator tier,
                  double left) {
   double kept = 0;

@@ -18,8 +18,8 @@ constexpr size_t kModelTrialsMin = 3;
 // A branch may have so small a part of all configurations that random points miss it.
 constexpr int kBranchDrawsMax = 200;
 constexpr size_t kDrawsPerCandidateMax = 4;
-// Once in so many trials a few random points are drawn, and one whose branch has no trial yet is
-// proposed. More draws find smaller branches.
+// Every so many trials, the search draws a few random points and proposes one in a branch that has
+// no trial yet. More draws find smaller branches.
 constexpr uint64_t kUnseenEvery = 8;
 constexpr int kUnseenDrawsMax = 16;
 
@@ -243,7 +243,7 @@ Point RandomPoint(const Encoding& encoding, Rng& rng) {
   return encoding.Snap(std::move(point));
 }
 
-// Whether two proposals of the branch may be equal: it has no real axis.
+// Whether the branch has no real axis, so that two proposals in it may be equal.
 bool IsDiscrete(const Encoding& encoding, const std::vector<bool>& branch) {
   for (size_t i = 0; i < branch.size(); ++i)
     if (branch[i] && encoding.axes()[i].kind() == Axis::Kind::kReal) return false;

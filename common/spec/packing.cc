@@ -165,7 +165,7 @@ size_t Packing::Spread(std::vector<FreeCapacity>& capacities, size_t shared_max)
 }
 
 // Each group of consecutive bundles to the fullest node that takes all of it and has no other. The
-// last group is smaller where an attempt was resized to a number that is no multiple.
+// last group is smaller if an attempt was resized to a number of ranks that is not its multiple.
 size_t Packing::PutGroups(std::vector<FreeCapacity>& capacities) {
   const size_t all = wanted_.bundles.size();
   size_t placed = 0;

@@ -47,8 +47,8 @@ ElasticQuestion QuestionOf(const event::SizesAnswered& answer, ElasticMemory mem
 
 // elastic_shares.cc. The elastic owners that hold capacity, in the order of their arrival.
 std::vector<Owner> ElasticOwners(const World& world);
-// What a policy is asked about in this state, without what the state does not say: the capacity,
-// and which attempts may not change. Jobs that ask for gpus are the second group.
+// What a policy is asked about in this state. The capacity and which attempts may not change are
+// left out: the state does not say them. Jobs that ask for gpus are the second group.
 std::vector<SharedGroup> SharedIn(const World& world);
 // The part of a whole answer that is journalled: what it changes.
 event::SizesAnswered ChangesOf(const event::SizesAnswered& answer);
