@@ -141,6 +141,13 @@ function(rt_singly target)
   endif()
 endfunction()
 
+# rt_unthreaded(TARGET): what only one thread computes at a time has nothing for TSan to find.
+function(rt_unthreaded target)
+  if(RT_SANITIZE MATCHES thread)
+    target_compile_options(${target} PRIVATE -O0 -fno-sanitize=thread)
+  endif()
+endfunction()
+
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.
 function(rt_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

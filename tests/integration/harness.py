@@ -32,6 +32,17 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60) 
         time.sleep(0.02)  # The pace of polling, not a wait for something to have happened.
 
 
+# With what the Python tests need, where tests/python/venv.sh has made it.
+VENV = ROOT / "build/venv/bin/python"
+PYTHON = VENV if VENV.exists() else pathlib.Path(sys.executable)
+
+
+def has(*modules: str) -> bool:
+    """Whether PYTHON finds all modules. It does not import them: PyTorch takes seconds."""
+    look = "import importlib.util as u, sys; sys.exit(None in map(u.find_spec, sys.argv[1:]))"
+    return subprocess.run([str(PYTHON), "-c", look, *modules], check=False).returncode == 0
+
+
 def driver_python() -> str:
     """A Python that has cloudpickle: this one, or that of a venv under build/ made for it."""
     if importlib.util.find_spec("cloudpickle"):

@@ -12,9 +12,7 @@ import tempfile
 from typing import Any
 
 import installed
-from harness import BIN, ROOT, processes_of, wait_until
-
-PYTHON = ROOT / "build/venv/bin/python"
+from harness import BIN, PYTHON, ROOT, processes_of, wait_until
 
 
 class Place:

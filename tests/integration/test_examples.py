@@ -1,39 +1,15 @@
-"""The examples, run as their README says, on real data. Some need PyTorch in build/venv."""
+"""The examples, run as their README says, on real data; those in PyTorch: test_examples_torch."""
 
 import ast
 import json
 import re
-import subprocess
 import unittest
 
-from harness import ROOT
-from script import PYTHON, Place
+from examples import EXAMPLES, Examples
+from harness import has
 
-EXAMPLES = ROOT / "examples"
-
-
-def has(modules: str) -> bool:
-    return subprocess.run([str(PYTHON), "-c", f"import {modules}"],
-                          capture_output=True).returncode == 0
-
-
-HAS_TORCH = has("torch, sklearn")
-HAS_XGBOOST = has("xgboost, sklearn")
-HAS_LIGHTGBM = has("lightgbm, sklearn")
-
-
-class Examples(unittest.TestCase):
-    def setUp(self) -> None:
-        self.place = Place()
-        self.addCleanup(self.place.close)
-
-    def run_example(self, name: str, *args: str) -> str:
-        done = self.place.run_file(EXAMPLES / name, *args)
-        self.place.wait_gone()
-        return done.stdout
-
-    def best(self, text: str) -> dict:
-        return ast.literal_eval(re.search(r"[Bb]est config\w*[^{]*(\{.*\})", text).group(1))
+HAS_XGBOOST = has("xgboost", "sklearn")
+HAS_LIGHTGBM = has("lightgbm", "sklearn")
 
 
 class AdvisorsTest(Examples):
@@ -229,53 +205,6 @@ class WithoutXgboostTest(Examples):
         self.place.env["PYTHONPATH"] += f":{self.place.work}"
         done = self.place.run_file(EXAMPLES / "xgboost/breast_cancer.py", code=3)
         self.assertIn("pip install xgboost-cpu", done.stdout)
-
-
-@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
-class TorchTest(Examples):
-    def test_class_listing(self) -> None:
-        best = self.best(self.run_example("listings/class_mnist.py"))
-        self.assertIn(best["lr"], (0.001, 0.01, 0.1))
-        folder = next(self.place.results.iterdir()).name
-        for trial in range(3):
-            rows = self.place.rows(folder, trial)
-            self.assertEqual([row["training_iteration"] for row in rows], list(range(1, 51)))
-
-    def test_function_listing(self) -> None:
-        best = self.best(self.run_example("listings/function_mnist.py"))
-        self.assertEqual(set(best), {"lr", "momentum"})
-
-    def test_the_parts_of_an_introduction_to_ray_train(self) -> None:
-        text = self.run_example("listings/train_article.py")
-        self.assertLess(float(re.search(r"loss ([\d.e-]+) \['model.pt'\]", text)[1]), 0.3)
-        self.assertIn("name unique_run_name", text)
-        self.assertIn("rows 100", text)  # Each of two ranks has half of them.
-        self.assertEqual(self.best(text.replace("best {", "best config {"))["lr"], 0.01)
-
-    def test_a_trainer_of_two_processes(self) -> None:
-        text = self.run_example("ddp/ddp_digits.py")
-        self.assertGreater(float(re.search(r"accuracy ([\d.]+)", text)[1]), 0.88)
-
-    def test_digits_in_pytorch(self) -> None:
-        # The best at a rung is never stopped there, so that the order of the reports plays no part.
-        text = self.run_example("digits_torch/digits_torch.py", "--samples", "4", "--epochs", "6")
-        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
-        self.assertEqual(self.best(text)["epochs"], 6)
-
-    def test_digits_torch_with_asha_promotion_saves_epochs(self) -> None:
-        text = self.run_example("digits_torch/digits_torch.py", "--samples", "6", "--epochs", "6",
-                                "--scheduler", "asha_promotion")  # fmt: skip
-        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
-        trained, full = map(int, re.search(r"trained (\d+) of (\d+) epochs", text).groups())
-        self.assertLess(trained, full * 3 // 4)
-
-    def test_digits_torch_with_population_based_training(self) -> None:
-        for scheduler in ("pbt", "pb2"):
-            with self.subTest(scheduler=scheduler):
-                text = self.run_example("digits_torch/digits_torch.py", "--samples", "4",
-                                        "--epochs", "6", "--scheduler", scheduler)  # fmt: skip
-                self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
-                self.assertIn("of 24 epochs", text)
 
 
 if __name__ == "__main__":

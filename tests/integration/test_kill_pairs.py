@@ -44,7 +44,7 @@ class KillPairsTest(ClusterTest):
                 "driver": driver, "trial": trial, "server": server, "shim": shim}
 
     def one(self, first: str, second: str) -> None:
-        search = Search(self.cluster, f"{first}-{second}", trials=16, steps=6, pause_s=0.2,
+        search = Search(self.cluster, f"{first}-{second}", trials=10, steps=6, pause_s=0.2,
                         checkpoint_every=2)
         search.prepare()
         done = self.cluster.rt(

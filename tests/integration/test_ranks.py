@@ -7,12 +7,10 @@ import signal
 import subprocess
 import unittest
 
-from harness import ROOT, Cluster, wait_until
+from harness import PYTHON, ROOT, Cluster, has, wait_until
 from rank_script import RankScriptTest
 
-PYTHON = ROOT / "build/venv/bin/python"
-HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch"], capture_output=True,
-                           check=False).returncode == 0 if PYTHON.exists() else False
+HAS_TORCH = has("torch")
 
 # Meets the other ranks at MASTER_ADDR:MASTER_PORT, over and over until told otherwise by a file.
 MEET = r"""

@@ -3,15 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 import unittest
 
-from harness import ROOT, Cluster, processes_of, wait_until
+from harness import PYTHON, ROOT, Cluster, has, processes_of, wait_until
 
-VENV = ROOT / "build/venv/bin/python"
-PYTHON = str(VENV) if VENV.exists() else sys.executable
-HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True,
-                           check=False).returncode == 0
+HAS_TORCH = has("torch")
 EPOCHS = 8
 
 # Model, optimiser, sampler and the random numbers of the dropout are in the checkpoint.
@@ -89,7 +85,7 @@ class ResumeTest(unittest.TestCase):
 
     def start(self, name: str) -> subprocess.Popen:
         env = {**self.cluster.env, "RT_CLUSTER": "it", "PYTHONPATH": str(ROOT / "python")}
-        return subprocess.Popen([PYTHON, "fit.py", name, str(self.mark), self.device], env=env,
+        return subprocess.Popen([str(PYTHON), "fit.py", name, str(self.mark), self.device], env=env,
                                 cwd=self.cluster.work, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 

@@ -5,14 +5,11 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import unittest
 
-from harness import ROOT, ClusterTest, driver_python, wait_until
+from harness import PYTHON, ROOT, ClusterTest, driver_python, has, wait_until
 
-PYTHON = ROOT / "build/venv/bin/python"
-HAS_TORCH = PYTHON.exists() and subprocess.run(
-    [str(PYTHON), "-c", "import torch"], capture_output=True, check=False).returncode == 0
+HAS_TORCH = has("torch")
 
 # Each rank writes a line before and after each report; rank 1 waits for a file before its second.
 BARRIER = """
