@@ -1,6 +1,8 @@
 """The fake trainer: deterministic, and it notices when its checkpoint is not what it saved.
 
-    chain_trial.py NOTES STEPS PAUSE_S CHECKPOINT_EVERY CHECKPOINT_BYTES SEED
+    chain_trial.py NOTES STEPS PAUSE_S CHECKPOINT_EVERY CHECKPOINT_BYTES SEED [GATE]
+
+With GATE, a trial waits after its first checkpoint until there is a file of that name.
 
 Speaks docs/trial-protocol.md, and writes what it was told into NOTES/<trial>.<attempt>, as
 tests/integration/trial_program.py does, with the time of each note.
@@ -41,6 +43,7 @@ def save(folder: pathlib.Path, step: int, state: str, size: int) -> None:
 def main() -> None:
     notes, steps, pause_s = pathlib.Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     every, size, seed = (int(word) for word in sys.argv[4:7])
+    gate = pathlib.Path(sys.argv[7]) if len(sys.argv) > 7 else None
     attempt = int(os.environ["RT_ATTEMPT"])
     name = os.environ["RT_TRIAL_ID"].replace("/", "_")
     k = json.loads(pathlib.Path(os.environ["RT_CONFIG"]).read_text())["k"]
@@ -58,6 +61,8 @@ def main() -> None:
         sys.exit(f"the checkpoint is of step {base}, the daemon says {wire.hello}")
     for step in range(base + 1, steps + 1):
         time.sleep(pause_s)  # The work of a step.
+        while gate is not None and step > every and not gate.exists():
+            time.sleep(0.01)
         state = chain.following(state, step)
         message: dict[str, Any] = {"op": "report", "seq": step - base, "metrics": {
             "i": step, "k": k, "attempt": attempt, "state": state, "loss": chain.loss_of(state)}}

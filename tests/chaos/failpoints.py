@@ -47,7 +47,8 @@ class Run:
         self.verb = action.split(":")[0]
         self.cluster = PlainCluster(case.config, case.flags)
         self.search = ChainSearch(self.cluster, "points", seed=len(point), **{
-            "trials": 4, "steps": 24, "pause_s": 0.06, "checkpoint_every": 6, **case.search})
+            "trials": 4, "steps": 24, "pause_s": 0.06, "checkpoint_every": 6, "gated": True,
+            **case.search})
         self.armed = "head" if point.startswith("head.") else "n1"
         self.deaths = 0
 
@@ -62,6 +63,8 @@ class Run:
             daemon = self.cluster.daemons[self.armed]
             daemon.end()
             daemon.start(failpoints=f"{self.point}={self.action}@{self.case.at}")
+            self.wait_until(f"{self.armed} does not serve", self.serves_or_fired, FIRE_S)
+            self.search.open_gate()  # So most of the search is still to come.
             if self.case.provoke:
                 self.case.provoke(self)
             self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)
@@ -100,6 +103,11 @@ class Run:
             assert self.has_fired(), f"{name} ended with {status}, and the point did not fire"
             self.deaths += 1
             daemon.start()
+
+    def serves_or_fired(self) -> bool:
+        """Since it was armed."""
+        log = self.cluster.daemons[self.armed].log().rpartition("failpoints are armed")[2]
+        return "serving at" in log or " serves " in log or self.has_fired()
 
     def has_fired(self) -> bool:
         daemon = self.cluster.daemons[self.armed]
@@ -169,7 +177,7 @@ def move_trial(run: Run) -> None:
 RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
                 provoke=kill_trial)
 HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
-SERVED = Case(search={"trials": 1, "steps": 60, "checkpoint_bytes": 9 << 20},
+SERVED = Case(search={"trials": 1, "steps": 100, "checkpoint_bytes": 9 << 20},
               choose=node_of_trial, provoke=move_trial)
 # So that checkpoints are retired, and swept.
 LONG = {"steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}

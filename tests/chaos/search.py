@@ -31,13 +31,22 @@ class ChainSearch(Search):
     seed: int = 1
     checkpoint_bytes: int = 256 << 10
     more: str = ""  # Lines of the experiment's YAML.
+    gated: bool = False  # Trials wait after their first checkpoint for open_gate().
     # (k, attempt, step) of checkpoints that a fault has spoilt: those up to that attempt.
     broken: set[tuple[int, int, int]] = dataclasses.field(default_factory=set)
+
+    @property
+    def gate(self) -> pathlib.Path:
+        return self.notes.with_suffix(".gate")
+
+    def open_gate(self) -> None:
+        self.gate.touch()
 
     def command(self) -> list[str]:
         return [python(), "-E", "-S", str(HERE / "chain_trial.py"), str(self.notes),
                 str(self.steps), str(self.pause_s), str(self.checkpoint_every),
-                str(self.checkpoint_bytes), str(self.seed)]
+                str(self.checkpoint_bytes), str(self.seed),
+                *([str(self.gate)] if self.gated else [])]
 
     def prepare(self) -> None:
         self.notes.mkdir()
