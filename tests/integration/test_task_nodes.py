@@ -33,6 +33,9 @@ def use(value, number):
     (files / f"met-{number}").touch()
     while len(list(files.glob("met-*"))) < count:
         time.sleep(0.01)
+    (files / "used").touch()
+    while not (files / "measured").exists():  # An executor that ends closes its connections.
+        time.sleep(0.01)
     return ray.get_runtime_context().get_node_id(), value[-1]
 
 value = ray.put(b"x" * size)
@@ -42,7 +45,6 @@ found = ray.get(refs)
 nodes = [node for node, _ in found]
 print("answer", sorted(nodes.count(node) for node in set(nodes)), {last for _, last in found})
 sys.stdout.flush()
-(files / "used").touch()
 await_file("counted")
 del value, refs
 await_file("dropped")
@@ -93,6 +95,7 @@ class TaskNodesTest(ClusterTest):
         before = [bytes_received(pid) for pid in daemons]
         wait_until("the tasks have used it", (self.files / "used").exists)
         crossed = [bytes_received(pid) - was for pid, was in zip(daemons, before)]
+        (self.files / "measured").touch()
         self.assertGreater(max(crossed), 20 * MB)
         self.assertLess(sum(crossed), 30 * MB)
         # The driver has one, and either node.
@@ -108,7 +111,7 @@ class TaskNodesTest(ClusterTest):
         wait_until("it has begun", (self.files / "began").exists)
         for part in ("worker-1", "worker-2"):
             self.cluster.kill(part)
-        for name in ("counted", "dropped"):
+        for name in ("measured", "counted", "dropped"):
             (self.files / name).touch()
         self.assertRegex(self.finish(submitted), r"answer \[.*\] \{120\}")
 
