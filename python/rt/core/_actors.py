@@ -7,7 +7,9 @@ from collections import deque
 from itertools import chain, islice
 from typing import Any, Optional
 
+from rt.core._actor import ALIVE, DEAD, PENDING, STARTING, Actor
 from rt.core._channel import Channel
+from rt.core._dial import ACTORS_PROCESS
 from rt.core._lending import lent_slots
 from rt.core._places import Conn, Pool, Slot
 from rt.core._records import STREAM, Entry, Function, Options, Task
@@ -24,57 +26,6 @@ from rt.exceptions import (
 Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 _AHEAD = 1000  # Calls that are sent to a process before it has run them.
-
-PENDING, STARTING, ALIVE, DEAD = "PENDING", "STARTING", "ALIVE", "DEAD"
-
-
-class Actor:
-    """An actor: what it was made with, and the calls that wait for it."""
-
-    __slots__ = (
-        "aside", "call", "calls", "conn", "died", "executor", "function", "held", "id", "is_ending",
-        "options", "pool", "restarts", "state",
-    )  # fmt: skip
-
-    def __init__(
-        self, number: int, function: Function, call: PackedCall, options: dict[str, Any], pool: Pool
-    ) -> None:
-        self.id = number
-        self.function = function
-        self.call = call
-        self.options = options
-        self.pool = pool
-        self.state = PENDING
-        self.calls: deque[Task] = deque()  # Not sent yet.
-        self.aside: dict[int, Task] = {}  # Overtaken: their arguments are missing.
-        # By caller: a call whose arguments are missing, and those that the caller made after it.
-        self.held: dict[Any, deque[Task]] = {}
-        self.conn: Optional[Conn] = None
-        self.restarts = 0
-        self.is_ending = False  # It ends once its calls have.
-        self.died: Optional[BaseException] = None
-        self.executor = 0  # Of a detached actor, once the head has said which.
-
-    @property
-    def is_detached(self) -> bool:
-        """It outlives the session; the head restarts it."""
-        return self.options.get("lifetime") == "detached"
-
-    @property
-    def waiting(self) -> int:
-        """The number of calls that were not sent."""
-        return len(self.calls) + len(self.aside) + sum(map(len, self.held.values()))
-
-    @property
-    def max_restarts(self) -> int:
-        """-1: without end."""
-        return int(self.options.get("max_restarts") or 0)
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        given = self.options.get("name")
-        return f"{self.function.name} {given!r}" if given else self.function.name
 
 
 def _text_of(error: Packed) -> str:
@@ -153,6 +104,10 @@ class Actors:
         """There is a connection to a detached actor."""
         if actor.state == DEAD:
             channel.close()
+            return
+        if actor.is_killed:
+            channel.close()
+            self.hub.schedule.places.follow(actor)
             return
         conn = Conn(self.hub, slot, channel)
         conn.actor = actor
@@ -399,11 +354,15 @@ class Actors:
             self.hub.schedule.places.kill_detached(actor)
             self.end_detached(actor, error)
             return
+        if actor.is_detached:
+            pid = conn.pid if conn is not None else ACTORS_PROCESS
+            self.hub.schedule.places.restart_detached(actor, pid)
+        elif conn is not None:
+            self.hub.schedule.places.kill(conn)
         if conn is None:
             if no_restart:
                 self._die(actor, error)
             return
-        self.hub.schedule.places.kill(conn)
         self.lost(actor, conn, "it was ended by rt.kill", error)
 
     def left(self, conn: Conn) -> None:
