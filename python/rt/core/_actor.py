@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from typing import Any, Optional
 
 from rt.core._places import Conn, Pool
@@ -17,7 +18,7 @@ class Actor:
 
     __slots__ = (
         "aside", "call", "calls", "conn", "died", "executor", "function", "held", "id", "is_ending",
-        "is_killed", "options", "pool", "restarts", "state",
+        "is_killed", "options", "pool", "refused", "restarts", "state",
     )  # fmt: skip
 
     def __init__(
@@ -34,6 +35,7 @@ class Actor:
         # By caller: a call whose arguments are missing, and those that the caller made after it.
         self.held: dict[Any, deque[Task]] = {}
         self.conn: Optional[Conn] = None
+        self.refused = ""  # Why it was not made.
         self.restarts = 0
         self.is_ending = False  # It ends once its calls have.
         self.is_killed = False  # The old process of a detached actor must not be reached any more.
@@ -49,6 +51,14 @@ class Actor:
     def waiting(self) -> int:
         """The number of calls that were not sent."""
         return len(self.calls) + len(self.aside) + sum(map(len, self.held.values()))
+
+    def has_pending(self, count: int, caller: Optional[Conn]) -> bool:
+        """Whether so many calls of the caller have not ended."""
+        sent = self.conn.inflight if self.conn is not None else {}
+        if self.waiting + len(sent) < count:
+            return False
+        tasks = chain(self.calls, self.aside.values(), *self.held.values(), sent.values())
+        return sum(each.caller is caller for each in tasks) >= count
 
     @property
     def max_restarts(self) -> int:

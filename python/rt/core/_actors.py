@@ -132,7 +132,14 @@ class Actors:
         """An actor that cannot be: its calls say why."""
         actor = Actor(number, function, (None, (), ()), {"resources": ()}, self._pool())
         self._register(actor)
+        actor.refused = why
         self._die(actor, ActorDiedError(why))
+
+    def check_made(self, number: int) -> None:
+        """Raises ValueError when the actor was refused, because its name is taken."""
+        actor = self.by_id.get(number)
+        if actor is not None and actor.refused:
+            raise ValueError(actor.refused)
 
     def _register(self, actor: Actor) -> None:
         self.by_id[actor.id] = actor
@@ -217,17 +224,18 @@ class Actors:
         call: PackedCall,
         options: Options,
         returns: list[int],
+        caller: Optional[Conn] = None,
     ) -> Task:
-        """A call, to be added. Raises PendingCallsLimitExceeded, and ValueError."""
+        """A call, to be added. `caller`: the process that calls; None: the driver. Raises
+        PendingCallsLimitExceeded, and ValueError."""
         actor = self.by_id.get(actor_id)
         if actor is None:
             raise ValueError("the actor is not known in this session")
         most = int(actor.options.get("max_pending_calls") or -1)
-        sent = len(actor.conn.inflight) if actor.conn is not None else 0
-        if most > 0 and actor.waiting + sent >= most:
+        if most > 0 and actor.has_pending(most, caller):
             raise PendingCallsLimitExceeded(f"{most} calls of {actor.name} wait already")
         task = Task(number, actor.function, options, *call, returns)
-        task.actor, task.method = actor, method
+        task.actor, task.method, task.caller = actor, method, caller
         return task
 
     def add_call(self, task: Task) -> None:
@@ -249,7 +257,8 @@ class Actors:
         if actor.state != ALIVE or conn is None:
             return
         hub, calls = self.hub, actor.calls
-        while calls and len(conn.inflight) < _AHEAD:
+        ahead_max = max(_AHEAD, int(actor.options.get("max_concurrency") or 0))
+        while calls and len(conn.inflight) < ahead_max:
             task = calls[0]
             calls.popleft()
             if task.caller in actor.held:
@@ -285,6 +294,8 @@ class Actors:
             ahead = (options.ahead_max if task.taken >= 0 else -1,) if is_bounded else ()
             conn.post_task(("c", task.id, task.method, task.packed, values,
                             options.num_returns, options.retry_on, *ahead))  # fmt: skip
+            if task.taken > 0 and is_bounded:
+                conn.post(("k", task.id, task.taken))
 
     def arguments_came(self, task: Task) -> None:
         """Nothing that the call needs is missing any more, or it was cancelled."""
@@ -392,9 +403,8 @@ class Actors:
                 f"{crash}; the call may have run, the actor restarts"
             )
             for task in reversed(tasks):
-                task.conn = None
-                if task.may_retry() and not task.cancelled and not task.yielded:
-                    task.tries += 1
+                if task.may_retry() and not task.cancelled:
+                    task.try_again()
                     actor.calls.appendleft(task)
                 else:
                     self._fail(task, unavailable)
