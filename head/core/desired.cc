@@ -210,8 +210,10 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     wanted.start_after = live.start_after;
     if (!policy.saves()) continue;
     wanted.complete_seq = CompleteSeq(world, owner, live);
-    // Rank 0 saves and ends, which ends the others; ranks that report may have shards to save.
-    if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
+    // Rank 0 saves and ends, which ends the others; ranks that report may have shards to save. The
+    // ranks of an elastic attempt save together, so that one that was not asked would hold up all.
+    const bool is_elastic = world.index.elastic.contains(owner);
+    if (fence.rank != 0 && live.accepted[fence.rank] == 0 && !is_elastic) continue;
     wanted.suspend = live.suspending;
     if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
     if (fence.rank == 0) wanted.profile_seq = ProfileSeq(world, fence.attempt);

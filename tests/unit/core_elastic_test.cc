@@ -57,6 +57,24 @@ struct Elastic : Story {
   input::ElasticAnswered AnswerOf(uint32_t ranks) {
     return AnswerFor({owner, live().number, live().generation}, ranks);
   }
+  // To two ranks: the first generation saves and ends, and the second one runs.
+  void Grow() {
+    REQUIRE(Share() == std::vector<uint32_t>{2});
+    const Fence fence = FenceOf(0);
+    Do(input::CommitCheckpoint{.node = node,
+                               .fence = fence,
+                               .manifest = "m",
+                               .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
+                               .bytes = 1});
+    Observed& observed = running.at(fence);
+    observed.phase = Observed::Phase::kExited;
+    observed.suspended = true;
+    observed.signal = 15;
+    observed.last_seq = 1;
+    Sync();
+    running.erase(fence);
+    REQUIRE(live().members.size() == 2);
+  }
   bool AsksFor(const input::ElasticAnswered& answer) { return !Do(answer).records.empty(); }
 };
 
@@ -201,20 +219,7 @@ TEST_CASE("elastic: nothing grows while an owner waits who gets capacity that is
 
 TEST_CASE("elastic: after a loss it needs its minimum, whatever size it had") {
   Elastic story;
-  REQUIRE(story.Share() == std::vector<uint32_t>{2});
-  const Fence fence = story.FenceOf(0);
-  story.Do(input::CommitCheckpoint{.node = story.node,
-                                   .fence = fence,
-                                   .manifest = "m",
-                                   .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
-                                   .bytes = 1});
-  Observed& observed = story.running.at(fence);
-  observed.phase = Observed::Phase::kExited;
-  observed.suspended = true;
-  observed.signal = 15;
-  observed.last_seq = 1;
-  story.Sync();
-  REQUIRE(story.live().members.size() == 2);
+  story.Grow();
   CHECK(story.core.world.index.elastic.contains(story.owner));
   story.Do(input::RemoveNode{story.node, "gone"});
   CHECK(FindRuns(story.core.world.state, story.owner)->live() == nullptr);
@@ -224,6 +229,35 @@ TEST_CASE("elastic: after a loss it needs its minimum, whatever size it had") {
   restarted.state = story.core.world.state;
   Reindex(restarted);
   CHECK(RequestOf(restarted, story.owner) == RequestOf(story.core.world, story.owner));
+}
+
+// Its ranks save together: one that was not asked holds up the save of the others.
+TEST_CASE("elastic: each rank is asked to save, also before its first row") {
+  Elastic story;
+  story.Grow();
+  for (auto& [fence, observed] : story.running) observed.port = 40'000;  // Where the ranks meet.
+  story.SyncTwice();
+  const auto asked = [&] {
+    std::vector<uint32_t> ranks;
+    for (const DesiredAttempt& desired : DesiredFor(story.core.world, story.node))
+      if (desired.suspend || desired.evict) ranks.push_back(desired.fence.rank);
+    return ranks;
+  };
+  REQUIRE(story.running.size() == 2);
+  REQUIRE(asked().empty());
+  SECTION("pause") {
+    REQUIRE(story.Do(input::PauseTrial{{{1}, 0}, PauseCause::kUser, "by hand"}).verdict.ok());
+    CHECK(asked() == std::vector<uint32_t>{0, 1});
+  }
+  SECTION("drain") {
+    REQUIRE(story.Do(input::DrainNode{story.node, "maintenance"}).verdict.ok());
+    CHECK(asked() == std::vector<uint32_t>{0, 1});
+  }
+  SECTION("resize") {
+    story.now += limits::kElasticInterval;
+    REQUIRE(story.AsksFor(story.AnswerOf(1)));
+    CHECK(asked() == std::vector<uint32_t>{0, 1});
+  }
 }
 
 TEST_CASE("elastic: what an answer changes is journalled, and the whole follows from the state") {
