@@ -139,6 +139,8 @@ class Executor:
 
     def _serve(self, sock: socket.socket, what: int, number: int) -> None:
         if what == _dial.KILL:
+            if number == _dial.ACTORS_PROCESS:
+                number = self._pids.get(self._actor, -1)
             if number in self._pids.values():
                 with contextlib.suppress(OSError):
                     os.kill(number, signal.SIGKILL)

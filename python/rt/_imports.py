@@ -25,12 +25,15 @@ _VALUES_MAX = 20_000  # The number of values searched for functions.
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
-def import_all(roots: list[Any]) -> None:
-    """Performs the imports in the code of `roots` (functions, classes, partials, or None)."""
-    for function in _functions(roots):
+def import_all(roots: list[Any]) -> list[FunctionType]:
+    """Performs the imports in the code of `roots` (functions, classes, partials, or None). The
+    user's functions that it has found."""
+    found = _functions(roots)
+    for function in found:
         package = function.__globals__.get("__package__") or ""
         for name, level, wanted in _imports_of(function.__code__):
             _import(name, level, wanted, package)
+    return found
 
 
 def _import(name: str, level: int, wanted: tuple[str, ...], package: str) -> None:

@@ -23,7 +23,7 @@ import threading
 import traceback
 from typing import Any, Callable, NoReturn, Optional
 
-from rt import _api, _attempt, _imports, _session
+from rt import _api, _attempt, _imports, _session, _training
 from rt._session import Session
 from rt._wire import Wire
 
@@ -39,9 +39,10 @@ _OWN_VARIABLES = ("RT_WARM_SERVER", "RT_WARM_ROOM", "RT_RUN_DIR")
 
 def obstacle() -> Optional[str]:
     """Why this process must not be forked, or None. Forks once to find out."""
-    gpus = [path for path in _open_files() if path.startswith("/dev/nvidia")]
-    if gpus:
-        return f"its import initialised CUDA ({gpus[0]} is open)"
+    gpu = _training.opens_gpus()
+    if gpu:
+        what = "initialised CUDA" if gpu.startswith("/dev/nvidia") else "opened a gpu"
+        return f"its import {what} ({gpu} is open)"
     others = [each.name for each in threading.enumerate() if each is not threading.main_thread()]
     if others:
         return f"its import left the thread {others[0]!r}, which does not survive a fork"
@@ -355,7 +356,8 @@ def serve() -> NoReturn:
     payload: dict[str, Any] = {}
     try:
         payload = _attempt.load_payload()
-        _imports.import_all([payload["trainable"], payload.get("stop_function")])
+        found = _imports.import_all([payload["trainable"], payload.get("stop_function")])
+        _training.import_ahead(found)
         _attempt.keep_object(payload)
         why = obstacle()
         if why is not None and "kept" in payload:

@@ -26,6 +26,7 @@ import hosts
 import light
 import loss
 import memory
+import outside_tasks
 import populations
 import reports
 import rt_cluster
@@ -69,6 +70,7 @@ BENCHES = {
     "data_map": data_sets.data_map,
     "tasks": tasks.tasks,
     "far_tasks": far_tasks.far_tasks,
+    "outside_tasks": outside_tasks.outside_tasks,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",

@@ -60,9 +60,11 @@ if rank == 0:
 """
 
 
-@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
-class ElasticTest(ClusterTest):
+class ElasticRun(ClusterTest):
+    """Runs `train` on two nodes."""
+
     workers, cpus = 2, 2
+    train = TRAIN
 
     @classmethod
     def prepare(cls) -> None:
@@ -70,7 +72,7 @@ class ElasticTest(ClusterTest):
         cluster.env["PATH"] = f"{PYTHON.parent}:{cluster.env['PATH']}"
         cluster.env["RT_CLUSTER"] = "it"
         cluster.env["OMP_NUM_THREADS"] = "1"
-        (cluster.work / "train.py").write_text(TRAIN)
+        (cluster.work / "train.py").write_text(cls.train)
 
     def start(self, name: str, mode: str, ranks: int | str) -> subprocess.Popen:
         """`ranks`: a number, or bounds such as "1:2"."""
@@ -110,6 +112,9 @@ class ElasticTest(ClusterTest):
         path = self.files / f"steps-{attempt}-{generation}-0"
         return [json.loads(line) for line in path.read_text().splitlines()]
 
+
+@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
+class ElasticTest(ElasticRun):
     def test_a_rank_and_the_head_are_killed_and_no_bit_changes(self) -> None:
         expected = self.end(self.start("undisturbed", "undisturbed", 2), "undisturbed")
         client = self.start("killed", "kill", 2)

@@ -89,13 +89,15 @@ except ImportError:
 
 # One script makes it, others call it from elsewhere: from outside, and from another node.
 DETACHED = """
-import os, sys
+import os, pathlib, sys, time
 import rt as ray
 import rt.core._detached as detached
 import rt.core._session as session
 
 if "near" not in sys.argv:
     session.boot_id = detached.boot_id = lambda: "elsewhere"
+
+files = pathlib.Path(sys.argv[1])
 
 @ray.remote
 class Keeps:
@@ -107,9 +109,24 @@ class Keeps:
     def get(self):
         return self.longest
 
+def call_again(keeps):
+    while True:
+        try:
+            return ray.get(keeps.add.remote(b"x"), timeout=120)
+        except ray.exceptions.ActorUnavailableError:
+            pass  # The way there has ended, or the process.
+
 if sys.argv[2] == "make":
-    keeps = Keeps.options(name="keeps", lifetime="detached").remote()
+    keeps = Keeps.options(name="keeps", lifetime="detached", max_restarts=1).remote()
     print(ray.get(keeps.add.remote(b"x")))
+elif sys.argv[2] == "kill":
+    keeps = ray.get_actor("keeps")
+    before = ray.get(keeps.add.remote(b"x"))
+    (files / "met").touch()
+    while not (files / "away").exists():
+        time.sleep(0.01)
+    ray.kill(keeps, no_restart=False)
+    print("another", call_again(keeps) != before)
 else:
     keeps = ray.get_actor("keeps")
     print(ray.get(keeps.add.remote(os.urandom(int(sys.argv[2])))), len(ray.get(keeps.get.remote())))
@@ -198,6 +215,22 @@ class OutsideDriverTest(ClusterTest):
                            ("executor_dial", {"executor": number, "session": "any"})):
             error = self.other_person(f"{op[:5]}-bob", "user").ask(op, **fields)["error"]
             self.assertEqual(error["code"], "NOT_FOUND", op)
+        self.assertTrue(own.ask("actor_kill", name="keeps", reason="the test ends")["ok"])
+        wait_until("the actor has ended", self.no_executors)
+
+    def test_a_kill_from_elsewhere_waits_for_a_head_that_is_away(self) -> None:
+        made, err = self.run_script(DETACHED, "make", "near").communicate(timeout=60)
+        self.assertIn("(1, ", made, err)
+        script = self.run_script(DETACHED, "kill")
+        wait_until("it is connected", (self.files / "met").exists)
+        self.cluster.kill("head")
+        (self.files / "away").touch()
+        out, err = script.communicate(timeout=180)
+        self.assertEqual(out, "another True\n", err)
+        (listed,) = self.cluster.json("actor", "list")["items"]
+        self.assertEqual((listed["state"], listed["restarts"]), ("RUNNING", 1))
+        own = Bridge(self.cluster)
+        self.addCleanup(own.close)
         self.assertTrue(own.ask("actor_kill", name="keeps", reason="the test ends")["ok"])
         wait_until("the actor has ended", self.no_executors)
 

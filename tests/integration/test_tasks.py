@@ -302,6 +302,34 @@ if sys.argv[2] == "kills":
     ray.kill(actor)
     print("another process", after != before)
 """
+# The constructor of the first process does not return: its driver is not connected to it when it
+# ends it, and the second process takes the calls.
+ENDS_UNMET = """
+import os, pathlib, sys, threading, time
+import rt as ray
+
+met = pathlib.Path(sys.argv[1]) / "met"
+
+@ray.remote
+class Slow:
+    def __init__(self):
+        is_first = not met.exists()
+        with met.open("a") as file:
+            print(os.getpid(), file=file)
+        if is_first:
+            threading.Event().wait()
+    def pid(self):
+        return os.getpid()
+
+slow = Slow.options(name="slow", lifetime="detached", max_restarts=1).remote()
+end = time.monotonic() + 120
+while not (met.exists() and met.read_text()) and time.monotonic() < end:
+    time.sleep(0.01)
+ray.kill(slow, no_restart=False)
+pid = ray.get(slow.pid.remote(), timeout=120)
+ray.kill(slow)
+print("made", [int(each) for each in met.read_text().split()].index(pid))
+"""
 
 
 class ClusterTasksTest(ClusterTest):
@@ -351,6 +379,11 @@ class ClusterTasksTest(ClusterTest):
         out, _ = self.submit(MAKES_AGAIN, "makes").communicate(timeout=180)
         self.assertEqual(out, "")
         self.assertEqual(self.finish(self.submit(MAKES_AGAIN, "kills")), "another process True")
+
+    def test_a_detached_actor_is_ended_before_its_driver_has_reached_it(self) -> None:
+        self.assertEqual(self.finish(self.submit(ENDS_UNMET)), "made 1")
+        wait_until("the second kill is for good, though its session has ended",
+                   lambda: self.cluster.json("actor", "list")["items"] == [])
 
     def test_the_head_may_be_away(self) -> None:
         submitted = self.submit(WORK, "300", "waits")

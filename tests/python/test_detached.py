@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fake_worker import FakeWorker
+from rt._errors import RtError
 from rt.core._desk import ACTOR_FILE
 from rt.core._detached import Detached
 from rt.core._remote import make_function
@@ -122,6 +123,17 @@ class Head:
         return {"id": 8, "state": "ENDED", "reason": "its constructor was killed"}
 
 
+class AwayHead(Head):
+    """Is away at the first two questions."""
+
+    def call(self, op: str, **fields: Any) -> Any:
+        """Raises RtError twice."""
+        answer = super().call(op, **fields)
+        if len(self.ops) <= 2:
+            raise RtError("the head is away", code="UNAVAILABLE")
+        return answer
+
+
 class Ends:
     """As a session's hub, which is told the end of an actor."""
 
@@ -149,5 +161,26 @@ def test_a_handle_does_not_reach_another_actor_of_its_name(
     (error,) = hub.errors
     assert isinstance(error, ActorDiedError) and said in str(error)
     before = len(head.ops)
-    detached.kill(actor).join(60)
+    detached.kill(actor)
+    detached.close(60)
     assert ("actor_kill" in head.ops[before:]) is killed
+
+
+def test_a_kill_is_asked_for_again_while_the_head_is_away_also_at_the_end_of_its_session() -> None:
+    head, hub = AwayHead(), Ends()
+    detached = Detached(head, "s", "secret", hub)  # type: ignore[arg-type]
+    actor = SimpleNamespace(options={"name": "counter"}, executor=8, is_killed=False)
+    detached.kill(actor)
+    detached.close(60)
+    assert head.ops == ["actor_get"] * 3 + ["actor_kill"]
+
+
+def test_an_actor_without_a_process_is_not_waited_for() -> None:
+    head, hub = Head(), Ends()
+    detached = Detached(head, "s", "secret", hub)  # type: ignore[arg-type]
+    actor = SimpleNamespace(options={"name": "counter"}, executor=8, is_killed=False)
+    with hub.lock:
+        detached.restart(actor, 0)
+        assert actor.is_killed  # Nothing connects to it meanwhile.
+    detached.close(60)
+    assert head.ops == ["actor_get"] and not actor.is_killed

@@ -120,9 +120,11 @@ def _take(path: Path, made: Path, wanted: list[str]) -> tuple[list[str], dict[st
 
 
 def _helpers(tree: ast.Module) -> dict[str, ast.stmt]:
-    """What the file defines besides tests, by name."""
+    """What the file defines besides tests and fixtures of ours, by name."""
     found: dict[str, ast.stmt] = {}
     for node in tree.body:
+        if getattr(node, "name", None) in PROVIDED:
+            continue  # Ours ends a cluster that tests share.
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found[node.name] = node
         elif isinstance(node, ast.Assign):

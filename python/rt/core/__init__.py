@@ -155,6 +155,6 @@ def get_runtime_context() -> RuntimeContext:
     return RuntimeContext()
 
 
-def get_gpu_ids() -> list[str]:
+def get_gpu_ids() -> list[Union[int, str]]:
     """The gpus of this task or actor."""
     return gpu_ids()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 import types
@@ -121,6 +122,8 @@ class ActorProcess:
             results = self._process.results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
+        except SystemExit as error:
+            self._crash(error)
         except BaseException as error:
             self._process.end()
             self._process.post_error(number, f"{self._name}.{method}", error, began, retry_on)
@@ -146,6 +149,16 @@ class ActorProcess:
         self._borrower.flush_now()
         self._borrower.post(("q",), at_once=True)
         os._exit(0)
+
+    def _crash(self, error: SystemExit) -> NoReturn:
+        """sys.exit() in a method: unlike exit_actor(), the process fails, and may be restarted."""
+        self._borrower.flush_now()
+        code = error.code if isinstance(error.code, int) else 1
+        if error.code is not None and not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF or 1)
 
     def cancel(self, number: int) -> None:
         """Cancels a call: a coroutine, or one that has not begun."""
@@ -206,6 +219,8 @@ class ActorProcess:
                 results = await self._results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
+        except SystemExit as error:
+            self._crash(error)
         except CancelledError:
             self._process.post_error(
                 number, f"{self._name}.{method}", KeyboardInterrupt(), began, False

@@ -7,7 +7,9 @@ from collections import deque
 from itertools import chain, islice
 from typing import Any, Optional
 
+from rt.core._actor import ALIVE, DEAD, PENDING, STARTING, Actor
 from rt.core._channel import Channel
+from rt.core._dial import ACTORS_PROCESS
 from rt.core._lending import lent_slots
 from rt.core._places import Conn, Pool, Slot
 from rt.core._records import STREAM, Entry, Function, Options, Task
@@ -24,57 +26,6 @@ from rt.exceptions import (
 Hub = Any  # rt.core._hub.Hub, which imports this module.
 
 _AHEAD = 1000  # Calls that are sent to a process before it has run them.
-
-PENDING, STARTING, ALIVE, DEAD = "PENDING", "STARTING", "ALIVE", "DEAD"
-
-
-class Actor:
-    """An actor: what it was made with, and the calls that wait for it."""
-
-    __slots__ = (
-        "aside", "call", "calls", "conn", "died", "executor", "function", "held", "id", "is_ending",
-        "options", "pool", "restarts", "state",
-    )  # fmt: skip
-
-    def __init__(
-        self, number: int, function: Function, call: PackedCall, options: dict[str, Any], pool: Pool
-    ) -> None:
-        self.id = number
-        self.function = function
-        self.call = call
-        self.options = options
-        self.pool = pool
-        self.state = PENDING
-        self.calls: deque[Task] = deque()  # Not sent yet.
-        self.aside: dict[int, Task] = {}  # Overtaken: their arguments are missing.
-        # By caller: a call whose arguments are missing, and those that the caller made after it.
-        self.held: dict[Any, deque[Task]] = {}
-        self.conn: Optional[Conn] = None
-        self.restarts = 0
-        self.is_ending = False  # It ends once its calls have.
-        self.died: Optional[BaseException] = None
-        self.executor = 0  # Of a detached actor, once the head has said which.
-
-    @property
-    def is_detached(self) -> bool:
-        """It outlives the session; the head restarts it."""
-        return self.options.get("lifetime") == "detached"
-
-    @property
-    def waiting(self) -> int:
-        """The number of calls that were not sent."""
-        return len(self.calls) + len(self.aside) + sum(map(len, self.held.values()))
-
-    @property
-    def max_restarts(self) -> int:
-        """-1: without end."""
-        return int(self.options.get("max_restarts") or 0)
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        given = self.options.get("name")
-        return f"{self.function.name} {given!r}" if given else self.function.name
 
 
 def _text_of(error: Packed) -> str:
@@ -154,6 +105,10 @@ class Actors:
         if actor.state == DEAD:
             channel.close()
             return
+        if actor.is_killed:
+            channel.close()
+            self.hub.schedule.places.follow(actor)
+            return
         conn = Conn(self.hub, slot, channel)
         conn.actor = actor
         slot.conns.add(conn)
@@ -177,7 +132,14 @@ class Actors:
         """An actor that cannot be: its calls say why."""
         actor = Actor(number, function, (None, (), ()), {"resources": ()}, self._pool())
         self._register(actor)
+        actor.refused = why
         self._die(actor, ActorDiedError(why))
+
+    def check_made(self, number: int) -> None:
+        """Raises ValueError when the actor was refused, because its name is taken."""
+        actor = self.by_id.get(number)
+        if actor is not None and actor.refused:
+            raise ValueError(actor.refused)
 
     def _register(self, actor: Actor) -> None:
         self.by_id[actor.id] = actor
@@ -262,17 +224,18 @@ class Actors:
         call: PackedCall,
         options: Options,
         returns: list[int],
+        caller: Optional[Conn] = None,
     ) -> Task:
-        """A call, to be added. Raises PendingCallsLimitExceeded, and ValueError."""
+        """A call, to be added. `caller`: the process that calls; None: the driver. Raises
+        PendingCallsLimitExceeded, and ValueError."""
         actor = self.by_id.get(actor_id)
         if actor is None:
             raise ValueError("the actor is not known in this session")
         most = int(actor.options.get("max_pending_calls") or -1)
-        sent = len(actor.conn.inflight) if actor.conn is not None else 0
-        if most > 0 and actor.waiting + sent >= most:
+        if most > 0 and actor.has_pending(most, caller):
             raise PendingCallsLimitExceeded(f"{most} calls of {actor.name} wait already")
         task = Task(number, actor.function, options, *call, returns)
-        task.actor, task.method = actor, method
+        task.actor, task.method, task.caller = actor, method, caller
         return task
 
     def add_call(self, task: Task) -> None:
@@ -294,7 +257,8 @@ class Actors:
         if actor.state != ALIVE or conn is None:
             return
         hub, calls = self.hub, actor.calls
-        while calls and len(conn.inflight) < _AHEAD:
+        ahead_max = max(_AHEAD, int(actor.options.get("max_concurrency") or 0))
+        while calls and len(conn.inflight) < ahead_max:
             task = calls[0]
             calls.popleft()
             if task.caller in actor.held:
@@ -330,6 +294,8 @@ class Actors:
             ahead = (options.ahead_max if task.taken >= 0 else -1,) if is_bounded else ()
             conn.post_task(("c", task.id, task.method, task.packed, values,
                             options.num_returns, options.retry_on, *ahead))  # fmt: skip
+            if task.taken > 0 and is_bounded:
+                conn.post(("k", task.id, task.taken))
 
     def arguments_came(self, task: Task) -> None:
         """Nothing that the call needs is missing any more, or it was cancelled."""
@@ -399,11 +365,15 @@ class Actors:
             self.hub.schedule.places.kill_detached(actor)
             self.end_detached(actor, error)
             return
+        if actor.is_detached:
+            pid = conn.pid if conn is not None else ACTORS_PROCESS
+            self.hub.schedule.places.restart_detached(actor, pid)
+        elif conn is not None:
+            self.hub.schedule.places.kill(conn)
         if conn is None:
             if no_restart:
                 self._die(actor, error)
             return
-        self.hub.schedule.places.kill(conn)
         self.lost(actor, conn, "it was ended by rt.kill", error)
 
     def left(self, conn: Conn) -> None:
@@ -433,9 +403,8 @@ class Actors:
                 f"{crash}; the call may have run, the actor restarts"
             )
             for task in reversed(tasks):
-                task.conn = None
-                if task.may_retry() and not task.cancelled and not task.yielded:
-                    task.tries += 1
+                if task.may_retry() and not task.cancelled:
+                    task.try_again()
                     actor.calls.appendleft(task)
                 else:
                     self._fail(task, unavailable)

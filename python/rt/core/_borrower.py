@@ -272,12 +272,18 @@ class Borrower(Client):
             return number
 
     def create_actor(self, function: Function, call: PackedCall, options: dict[str, Any]) -> int:
-        """Starts an actor, through the driver."""
+        """Starts an actor, through the driver. Raises ValueError when its name is taken."""
         with self.lock:
             (number,) = self._own()
             self.send_function(function)
             self.post(("a", number, function.digest, call, options))
-            return number
+        if options.get("name"):
+            try:
+                self._request("made", (number,))
+            except ValueError:
+                self.let_go((number,))
+                raise
+        return number
 
     def call_actor(self, actor: int, method: str, call: PackedCall, options: Options) -> list[int]:
         """Calls a method, through the driver."""

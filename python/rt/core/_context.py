@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import socket
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from rt.core._assigned import assigned
 from rt.core._current import find_client, get_client
@@ -121,7 +121,7 @@ class RuntimeContext:
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
         """The gpus of this process."""
-        return {"GPU": gpu_ids()}
+        return {"GPU": [str(each) for each in gpu_ids()]}
 
     def get_runtime_env_string(self) -> str:
         """The runtime_env of the script, as JSON."""
@@ -186,7 +186,8 @@ def begin_actor(name: Optional[str], restarts: int = 0) -> None:
         _names["name"] = name
 
 
-def gpu_ids() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES lists."""
+def gpu_ids() -> list[Union[int, str]]:
+    """What CUDA_VISIBLE_DEVICES lists: indexes as numbers, as Ray has them, and other names."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return [each for each in shown.split(",") if each and each != "NoDevFiles"]
+    names = [each for each in shown.split(",") if each and each != "NoDevFiles"]
+    return [int(each) if each.isdecimal() else each for each in names]

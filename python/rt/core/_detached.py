@@ -3,8 +3,8 @@ their restarts. All here blocks, and runs in threads of its own, without the hub
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 import os
 import pickle
 import shutil
@@ -20,7 +20,7 @@ from rt._errors import RtError
 from rt._pack import read_sources
 from rt.core._channel import Channel
 from rt.core._desk import ACTOR_FILE
-from rt.core._dial import ACTOR, boot_id, dial, dial_path, greet
+from rt.core._dial import ACTOR, KILL, boot_id, dial, dial_path, greet
 from rt.core._far import FINAL, second_connection, way_to
 from rt.core._places import Slot
 from rt.core._values import Shared
@@ -40,6 +40,8 @@ class Detached:
         self._hub = hub
         self._lock = threading.Lock()
         self._second: Optional[_driver.Driver] = None  # It may wait long.
+        self._kills: list[threading.Thread] = []  # Those that may not have reached the actor.
+        self._until = math.inf  # How long they try.
 
     def create(self, actor: Any, spec: Callable[[], dict[str, Any]]) -> None:
         """Asks the head for the actor, in a thread; `spec` makes that of an executor."""
@@ -114,28 +116,40 @@ class Detached:
             if item["state"] == "ENDED":
                 self._end(actor, ActorDiedError(f"the actor {name!r} has ended: {_why(item)}"))
                 return
-            if item["state"] in ("RUNNING", "STOPPING") and self._connect(actor, item):
+            is_there = item["state"] in ("RUNNING", "STOPPING") and not actor.is_killed
+            if is_there and self._connect(actor, item):
                 return
             time.sleep(_LOOK_S)
 
+    def _is_near(self, item: dict[str, Any]) -> bool:
+        is_here = item["node"].get("boot_id") == boot_id()
+        return self._driver.embedded or (is_here and os.path.isdir(f"{item['run_dir']}/trial"))
+
+    def _dial_near(self, item: dict[str, Any]) -> tuple[socket.socket, str]:
+        """A connection to its executor, and its secret. Raises OSError, ValueError and KeyError
+        when it does not listen yet."""
+        with open(f"{item['run_dir']}/config.json", encoding="utf-8") as file:
+            secret = str(json.load(file)["secret"])
+        return dial(f"{item['run_dir']}/trial"), secret
+
+    def _dial_far(self, item: dict[str, Any]) -> tuple[socket.socket, str]:
+        """The same through the daemons, or from outside of the cluster through the head. Raises
+        RtError, too."""
+        way = way_to(self._connection(), self._session, int(item["id"]))
+        return dial_path(str(way["socket"])), str(item.get("secret") or "")
+
     def _connect(self, actor: Any, item: dict[str, Any]) -> bool:
-        trial_dir = f"{item['run_dir']}/trial"
-        is_near = item["node"].get("boot_id") == boot_id() and os.path.isdir(trial_dir)
-        if not is_near and not self._driver.embedded:
+        if not self._is_near(item):
             return self._connect_far(actor, item)
         try:
-            with open(f"{item['run_dir']}/config.json", encoding="utf-8") as file:
-                secret = str(json.load(file)["secret"])
-            sock = dial(trial_dir)
+            sock, secret = self._dial_near(item)
         except (OSError, ValueError, KeyError):
             return False  # It does not listen yet.
         return self._reached(actor, item, sock, secret, is_local=True)
 
     def _connect_far(self, actor: Any, item: dict[str, Any]) -> bool:
-        """Through the daemons, or from outside of the cluster through the head."""
         try:
-            way = way_to(self._connection(), self._session, int(item["id"]))
-            sock = dial_path(str(way["socket"]))
+            sock, secret = self._dial_far(item)
         except (RtError, ValueError, OSError) as error:
             if getattr(error, "code", "") not in FINAL:
                 time.sleep(_AGAIN_S)
@@ -145,7 +159,7 @@ class Detached:
             text = f"the actor {name!r} on {where} cannot be reached from here: {error}"
             self._end(actor, RayError(text))
             return True
-        return self._reached(actor, item, sock, str(item.get("secret") or ""), is_local=False)
+        return self._reached(actor, item, sock, secret, is_local=False)
 
     def _reached(
         self, actor: Any, item: dict[str, Any], sock: socket.socket, secret: str, is_local: bool
@@ -179,19 +193,63 @@ class Detached:
             hub.actors.end_detached(actor, error)
         hub.pump.wake()
 
-    def kill(self, actor: Any) -> threading.Thread:
+    def kill(self, actor: Any) -> None:
         """Ends it for good, in a thread; not another one that has its name by now."""
         name = str(actor.options["name"])
 
-        def work() -> None:
-            with contextlib.suppress(RtError, ValueError):
-                found = int(self._driver.call("actor_get", name=name)["id"])
-                if actor.executor in (0, found):
-                    self._driver.call("actor_kill", name=name, reason="rt.kill")
+        def end() -> None:
+            found = int(self._driver.call("actor_get", name=name)["id"])
+            if actor.executor in (0, found):
+                self._driver.call("actor_kill", name=name, reason="rt.kill")
 
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        return thread
+        self._start(end)
+
+    def restart(self, actor: Any, pid: int) -> None:
+        """Ends its process, in a thread, so that the head has it made anew. pid: ACTORS_PROCESS, or
+        the process that is meant. Nothing connects to the actor before that is done."""
+        actor.is_killed = True
+        name = str(actor.options["name"])
+
+        def end() -> None:
+            item = self._driver.call("actor_get", name=name)
+            if actor.executor not in (0, int(item["id"])) or item["state"] != "RUNNING":
+                return  # It has no process.
+            sock, secret = (self._dial_near if self._is_near(item) else self._dial_far)(item)
+            with sock:
+                greet(sock, secret, KILL, pid)
+
+        def done() -> None:
+            with self._hub.lock:
+                actor.is_killed = False
+
+        self._start(end, done)
+
+    def _start(self, work: Callable[[], None], done: Callable[[], None] = lambda: None) -> None:
+        """Does the work in a thread, again while the head is away or the actor's executor does not
+        listen yet."""
+
+        def run() -> None:
+            try:
+                while time.monotonic() < self._until:
+                    try:
+                        work()
+                        return
+                    except (RtError, ValueError, KeyError, OSError) as error:
+                        if getattr(error, "code", "") in (*FINAL, "NOT_FOUND"):
+                            return  # It has ended, or the thread that connects says why.
+                    time.sleep(_AGAIN_S)
+            finally:
+                done()
+
+        self._kills = [each for each in self._kills if each.is_alive()]
+        self._kills.append(threading.Thread(target=run, daemon=True))
+        self._kills[-1].start()
+
+    def close(self, within_s: float) -> None:
+        """Waits at most so long for what is to be killed."""
+        self._until = time.monotonic() + within_s
+        for each in self._kills:
+            each.join(max(0.0, self._until - time.monotonic()))
 
     def check(self, name: str) -> None:
         """Raises ValueError when there is none of the name, with the reason of one that died."""

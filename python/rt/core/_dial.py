@@ -14,6 +14,7 @@ _MAGIC = b"rt-tasks"
 # A process for tasks with this number; the end of the process with this pid; the actor; a process
 # that keeps values; the value that it keeps under this serial.
 TASKS, KILL, ACTOR, KEEP, TAKE = 1, 2, 3, 4, 5
+ACTORS_PROCESS = 0  # With KILL: the process of the detached actor, whose pid is not known yet.
 _TIMEOUT_S = 5.0
 
 

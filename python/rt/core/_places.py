@@ -166,7 +166,7 @@ class Conn:
         self.hub = hub
         self.slot = slot
         self.channel = channel
-        self.pid = 0
+        self.pid = 0  # Until it has said it.
         self.inflight: dict[int, Task] = {}  # In the order in which they run.
         self.load_s = 0.0  # What the tasks in flight cost.
         self.known: set[bytes] = set()  # Functions that it has.

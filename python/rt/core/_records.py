@@ -103,7 +103,8 @@ class Task:
 
     __slots__ = (
         "actor", "caller", "cancelled", "conn", "depth", "function", "id", "method", "missing",
-        "options", "packed", "parent", "places", "refs", "returns", "taken", "tries", "yielded",
+        "options", "packed", "parent", "places", "refs", "returns", "seen", "taken", "tries",
+        "yielded",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +134,7 @@ class Task:
         self.method = ""
         self.cancelled = False
         self.yielded = 0
+        self.seen = 0  # Of what it yields in this try; the first ones were yielded in earlier ones.
         self.taken = 0  # Of what it has yielded.
 
     @property
@@ -145,6 +147,12 @@ class Task:
     def may_retry(self) -> bool:
         """Whether it may run again after it failed as its process did."""
         return self.options.max_retries < 0 or self.tries < self.options.max_retries
+
+    def try_again(self) -> None:
+        """It failed, and is to run again."""
+        self.conn = None
+        self.tries += 1
+        self.seen = 0
 
 
 def has_coroutines(made: type) -> bool:

@@ -298,8 +298,13 @@ class ActorClass:
         if lifetime not in (None, "detached", "non_detached"):
             raise ValueError(f"lifetime is None or 'detached', not {lifetime!r}")
         name = options.get("name")
-        if name is not None and (not isinstance(name, str) or not name):
+        for what, given in (("name", name), ("namespace", options.get("namespace"))):
+            if given is not None and not isinstance(given, str):
+                raise TypeError(f"the {what} of an actor is a text, not {type(given).__name__}")
+        if name == "":
             raise ValueError("the name of an actor is a text that is not empty")
+        if options.get("get_if_exists") and name is None:
+            raise ValueError("get_if_exists needs the name of the actor")
         return {
             "resources": resources_of(options, 0),
             "env_vars": env_vars_of(options),

@@ -138,6 +138,8 @@ class Schedule:
              options.retry_on, is_exact, options.name,
              options.ahead_max if task.taken >= 0 else -1)
         )  # fmt: skip
+        if task.taken > 0:
+            conn.post(("k", task.id, task.taken))
         if options.max_calls:
             conn.count_call(task)
         elif not conn.in_room and not is_exact:
@@ -310,8 +312,8 @@ class Schedule:
         if task.cancelled:
             self.hub.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
             return
-        if task.may_retry() and not task.yielded:
-            task.tries += 1
+        if task.may_retry():
+            task.try_again()
             self.add_again(task)
             return
         self.hub.fail_with(task, self.crash(conn, task.name, why))

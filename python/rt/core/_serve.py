@@ -66,8 +66,8 @@ def _raised(
         packed, refs = pack(TaskCancelledError(f"{task.name} was cancelled"))[0], ()
     elif task.actor is None:
         task.function.took(seconds)
-    if may_retry and not task.cancelled and task.may_retry() and not task.yielded:
-        task.tries += 1
+    if may_retry and not task.cancelled and task.may_retry():
+        task.try_again()
         if task.actor is not None:
             hub.actors.call_again(task)
         else:
@@ -82,6 +82,11 @@ def _yielded(hub: Hub, conn: Conn, number: int, packed: Packed, refs: tuple[int,
     task = conn.inflight.get(number)
     if task is not None:
         _borrowed_back(hub, [(packed, refs)])
+        task.seen += 1
+        if task.seen <= task.yielded:
+            for each in refs:
+                hub.release(each)
+            return
         hub.add_item(task, packed, refs, False)
         stream = hub.entries.get(task.returns[0])
         if stream is None or stream.count <= 0:
@@ -250,7 +255,7 @@ def _call(
     returns: list[int],
 ) -> None:  # fmt: skip
     try:
-        task = hub.actors.call(number, actor, method, call, options, returns)
+        task = hub.actors.call(number, actor, method, call, options, returns, conn)
     except (ValueError, RayError) as error:
         for each in returns:
             hub.entries[each] = Entry()
@@ -259,7 +264,6 @@ def _call(
         return
     parent = _parent(conn)
     task.parent = None if parent is None else parent.id
-    task.caller = conn
     _add(hub, conn, task, call)
 
 
@@ -282,6 +286,10 @@ def _ask(hub: Hub, conn: Conn, request: int, what: str, args: tuple[Any, ...]) -
             found = hub.actors.describe(conn.actor)
             hub.schedule.borrow(conn, found["id"])
             conn.post(("n", request, True, found))
+            return
+        elif what == "made":
+            hub.actors.check_made(*args)
+            conn.post(("n", request, True, None))
             return
         elif what == "value":  # It has its references already.
             conn.post(("n", request, True, hub.entry(*args).packed))

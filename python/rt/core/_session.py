@@ -203,6 +203,10 @@ class Places:
         """Ends a detached actor."""
         self._detached.kill(actor)
 
+    def restart_detached(self, actor: Any, pid: int) -> None:
+        """Ends the process of a detached actor, so that it is made anew."""
+        self._detached.restart(actor, pid)
+
     def ask_later(self, what: str, answer: Callable[[bool, Any], None]) -> None:
         """`ask` in the other thread."""
 
@@ -243,6 +247,7 @@ class Places:
 
         self._near.put(lambda: self._work.put(last))  # After what is to be killed.
         done.wait(_CLOSE_S)
+        self._detached.close(_CLOSE_S)
         self._near.put(None)
         self._work.put(None)
         self._far.close()
