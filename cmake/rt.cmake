@@ -109,6 +109,11 @@ function(rt_precompiled name)
         <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>
         ${ARG_HEADERS})
   endif()
+  # It knows our headers (#pragma once) by their paths and times, so that ccache must not give it to
+  # another checkout.
+  if(ARG_HEADERS)
+    set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "")
+  endif()
 endfunction()
 rt_precompiled(rt_pch)
 

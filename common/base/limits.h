@@ -323,7 +323,7 @@ inline constexpr size_t kWarmServersMax = 4;
 inline constexpr Millis kWarmIdle = 15'000;
 // An attempt waits this long for a server that is still importing; then it imports for itself, and
 // can be seen, and stopped, while it does.
-inline constexpr Millis kWarmWait = 15'000;
+inline constexpr Millis kWarmWait = 30'000;
 // Trainables known not to suit a warm start; above it the memory of them starts again.
 inline constexpr size_t kWarmRefusalsMax = 256;
 
