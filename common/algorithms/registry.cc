@@ -22,9 +22,9 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),  &TpeSearchWithoutBranches(),
-      &CmaSearch(),   &GpSearch(),   &AutoSearch(),
-      &BohbSearch(),  &DehbSearch(),
+      &BasicSearch(), &TpeSearch(),          &TpeSearchWithoutBranches(),
+      &CmaSearch(),   &CmaSearchFromSobol(), &GpSearch(),
+      &AutoSearch(),  &BohbSearch(),         &DehbSearch(),
   };
   return all;
 }

@@ -26,6 +26,13 @@ constexpr double kGoodOrder = 0.7, kBadOrder = 0.3;       // Kendall's tau,
 constexpr size_t kOrderTrials = 10, kOrderTrialsMin = 4;  // of the newest trials.
 // A distribution that is smaller than this has found its minimum.
 constexpr double kReachMin = 1e-9;
+// With more axes than this the strategy begins in the middle of the box: points all over it are
+// many, and far from each other and from the minimum.
+constexpr size_t kSpreadAxesMax = 10, kStartupInMiddle = 8;
+constexpr double kMiddleSigma = 1.0 / 3;  // Its deviation there, in units of the option.
+constexpr double kMiddleReach = 1.5;      // Points of that distribution are not farther than this.
+// Coordinates of a configuration differ by the rounding of its values.
+constexpr double kSamePlace = 1e-9;
 constexpr size_t kRestartCandidates = 20;
 constexpr double kRestartSigma = 0.25, kLnRestartFactor = -1.2039728043259361;  // ln 0.3
 // Points that are compared for a proposal: this times the root of the number of axes.
@@ -157,12 +164,20 @@ void CmaEs::Take(const FinishedTrial& trial) {
   if (predictions_.size() > kOrderTrials) predictions_.pop_front();
 }
 
-// Begins at the best point, once there are enough results and differences between them.
+bool CmaEs::BeginsInMiddle() const {
+  return options_.begins_in_middle && numeric_.size() > kSpreadAxesMax;
+}
+
+size_t CmaEs::StartupTrials() const {
+  if (options_.startup_trials > 0) return options_.startup_trials;
+  if (BeginsInMiddle()) return kStartupInMiddle;
+  return std::clamp<size_t>(encoding_.axes().size(), 6, 50);
+}
+
+// Begins at the best point, or in the middle, once there are enough results and differences
+// between them.
 void CmaEs::TryToStart() {
-  const size_t startup = options_.startup_trials > 0
-                             ? options_.startup_trials
-                             : std::clamp<size_t>(encoding_.axes().size(), 6, 50);
-  if (evaluated_.size() < startup) return;
+  if (evaluated_.size() < StartupTrials()) return;
   size_t finite = 0, best = 0;
   double least = HUGE_VAL, most = -HUGE_VAL;
   for (size_t i = 0; i < evaluated_.size(); ++i) {
@@ -177,7 +192,16 @@ void CmaEs::TryToStart() {
   const size_t population = options_.population > 0
                                 ? std::max(options_.population, kCmaPopulationMin)
                                 : kPopulationFactor * usual_population_;
-  evolution_.Start(evaluated_[best].point, options_.sigma, population);
+  Point mean = evaluated_[best].point;
+  double sigma = options_.sigma;
+  if (BeginsInMiddle()) {
+    // A best point from elsewhere was given, and is better than the middle.
+    sigma *= kMiddleSigma;
+    const Point middle(numeric_.size(), 0.5);
+    const double usual = sigma * std::sqrt(static_cast<double>(numeric_.size()));
+    if (SquaredDistance(mean, middle) <= kMiddleReach * kMiddleReach * usual * usual) mean = middle;
+  }
+  evolution_.Start(mean, sigma, population);
   evolution_.KeepDeviations(LeastDeviations());
   is_started_ = true;
   best_ = least;
@@ -308,12 +332,36 @@ Point CmaEs::Best(const Observations& seen, const Point& base, const Taken& take
   return best;
 }
 
+// A Sobol point. Where the strategy begins in the middle: that, and then points that are spread
+// round it as the strategy's first distribution is.
+Point CmaEs::StartupPoint(const Observations& seen, uint64_t number) const {
+  Point point = ScrambledSobol(seed_, number, encoding_.axes().size());
+  if (!options_.begins_in_middle || is_started_ || numeric_.empty()) return point;
+  const bool is_middle = !HasMiddle(seen);
+  for (const size_t axis : numeric_) {
+    const double spread = options_.sigma * kMiddleSigma * NormalQuantile(point[axis]);
+    if (is_middle) point[axis] = 0.5;
+    else if (BeginsInMiddle()) point[axis] = std::clamp(0.5 + spread, 0.0, 1.0);
+  }
+  return point;
+}
+
+bool CmaEs::HasMiddle(const Observations& seen) const {
+  const Point middle = Snapped(Point(numeric_.size(), 0.5));
+  const auto is_there = [&](const auto& trial) {
+    for (size_t i = 0; i < numeric_.size(); ++i)
+      if (std::abs(trial.point[numeric_[i]] - middle[i]) > kSamePlace) return false;
+    return true;
+  };
+  return std::any_of(seen.finished.begin(), seen.finished.end(), is_there) ||
+         std::any_of(seen.in_flight.begin(), seen.in_flight.end(), is_there);
+}
+
 std::optional<CmaAnswer> CmaEs::Suggest(const Observations& seen, uint64_t number,
                                         const GiveUp& give_up) {
   const size_t axes = encoding_.axes().size();
   if (!numeric_.empty() && !CatchUp(seen, give_up)) return std::nullopt;
-  CmaAnswer answer{.point = encoding_.Snap(ScrambledSobol(seed_, number, axes)),
-                   .from_model = is_started_};
+  CmaAnswer answer{.point = encoding_.Snap(StartupPoint(seen, number)), .from_model = is_started_};
   Rng rng(seed_, number);
   const Taken taken(encoding_, seen);
   if (is_started_) {

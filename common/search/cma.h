@@ -48,6 +48,8 @@ struct CmaOptions {
   // After so many results generations are ranked by their values alone, and a generation is a
   // population of trials: the model's time is worth less than that of more trials then.
   size_t model_trials = 2000;
+  // Whether the first trial is the middle of the numeric axes. Since version 2.
+  bool begins_in_middle = false;
 };
 
 struct CmaAnswer {
@@ -83,6 +85,10 @@ class CmaEs {
   Point NumericOf(const Point& point) const;
   Point Snapped(Point numeric) const;
   std::vector<double> LeastDeviations() const;
+  bool BeginsInMiddle() const;
+  size_t StartupTrials() const;
+  Point StartupPoint(const Observations& seen, uint64_t number) const;
+  bool HasMiddle(const Observations& seen) const;
   Point Best(const Observations& seen, const Point& base, const Taken& taken, Rng& rng) const;
 
   const Encoding& encoding_;

@@ -15,6 +15,8 @@ using Type = AlgorithmOption::Type;
 // Of counts: the work of one answer grows with each of them.
 constexpr double kCountMax = 10'000;
 
+constexpr char kMiddleFirst[] = "middle_first";
+
 struct CmaCount {
   const char* name;
   size_t CmaOptions::*count;
@@ -59,12 +61,12 @@ absl::Status CheckCmaSpace(const Space& space) {
   return absl::OkStatus();
 }
 
-AlgorithmTable MakeCmaTable() {
+AlgorithmTable MakeCmaTable(uint32_t version) {
   const CmaOptions defaults;
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "cmaes",
-      .version = 1,
+      .version = version,
       .meaning =
           "Evolution strategy that adapts its covariance (CMA-ES), ranked with the help of "
           "a Gaussian process: for parameters that are numbers",
@@ -87,6 +89,14 @@ AlgorithmTable MakeCmaTable() {
                              .meaning = option.meaning,
                              .lower = 0,
                              .upper = option.upper});
+  if (version >= 2)
+    table.options.push_back(
+        {.name = kMiddleFirst,
+         .type = Type::kFlag,
+         .default_value = true,
+         .meaning =
+             "The first trial is the middle of the numeric parameters' ranges; with more than "
+             "10 of them the strategy begins there, after 8 trials, a third as wide"});
   return table;
 }
 
@@ -94,7 +104,7 @@ class CmaModel final : public PointModel {
  public:
   CmaModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
     if (trials().status().ok())
-      strategy_.emplace(trials().encoding(), seed, CmaOptionsFrom(spec.search.options));
+      strategy_.emplace(trials().encoding(), seed, CmaOptionsFrom(spec.search));
   }
 
  protected:
@@ -111,12 +121,19 @@ class CmaModel final : public PointModel {
 }  // namespace
 
 const Searcher& CmaSearch() {
-  static const ModelSearcher<CmaModel> searcher(MakeCmaTable());
+  static const ModelSearcher<CmaModel> searcher(MakeCmaTable(2));
   return searcher;
 }
 
-CmaOptions CmaOptionsFrom(const Json& options) {
+const Searcher& CmaSearchFromSobol() {
+  static const ModelSearcher<CmaModel> searcher(MakeCmaTable(1));
+  return searcher;
+}
+
+CmaOptions CmaOptionsFrom(const AlgorithmSpec& search) {
+  const Json& options = search.options;
   CmaOptions cma;
+  cma.begins_in_middle = search.version >= 2 && options.GetBool(kMiddleFirst, true);
   cma.sigma = options.GetDouble("sigma0", cma.sigma);
   for (const CmaCount& option : kCounts) {
     const int64_t count = options.GetInt(option.name, static_cast<int64_t>(cma.*option.count));

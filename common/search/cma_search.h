@@ -10,8 +10,11 @@
 namespace rt {
 
 const Searcher& CmaSearch();
+// Its version 1, for experiments that began with it: its first trials are Sobol points, and not the
+// middle of the space.
+const Searcher& CmaSearchFromSobol();
 
-// The options as a spec has them; what it lacks has its default.
-CmaOptions CmaOptionsFrom(const Json& options);
+// The options of a spec, by its version; what they lack has its default.
+CmaOptions CmaOptionsFrom(const AlgorithmSpec& search);
 
 }  // namespace rt

@@ -147,7 +147,7 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
   return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }
 
-// A threshold of a metric that is called plateau is a number, or one comparison with a number.
+// A threshold of a metric that is called as a rule is a number, or one comparison with a number.
 bool IsPlateauRule(const Json& value) {
   return value.is_object() && value.Find("<=") == nullptr && value.Find(">=") == nullptr;
 }
@@ -167,6 +167,11 @@ absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
     if (key == "plateau" && IsPlateauRule(value)) {
       RT_ASSIGN_OR_RETURN(spec.plateau,
                           ParsePlateau(value, path, spec.metric, spec.mode == Mode::kMin));
+      continue;
+    }
+    if (key == "experiment_plateau" && IsPlateauRule(value)) {
+      RT_ASSIGN_OR_RETURN(spec.experiment_plateau, ParseExperimentPlateau(value, path, spec.metric,
+                                                                          spec.mode == Mode::kMin));
       continue;
     }
     StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};

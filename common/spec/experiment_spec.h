@@ -11,7 +11,8 @@
 //   constraints {key: {"<=": n} | {">=": n}} (of the newest row of a trial)
 //   strict_metric true (a row without the metric fails its trial)
 //   search, scheduler {NAME: {OPTION: value}}   (by the tables of common/spec/algorithm.h)
-//   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
+//   stop {key: number | {"<=": n} | {">=": n}, "plateau": {…}, "experiment_plateau": {…}} | text
+//   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   priority 0 (-1000 to 1000: the higher one first)     short_trials false
 //   limit_cpu false
@@ -40,6 +41,7 @@
 #include "common/base/json.h"
 #include "common/base/time.h"
 #include "common/spec/algorithm.h"
+#include "common/spec/experiment_plateau.h"
 #include "common/spec/plateau.h"
 #include "common/spec/policies.h"
 #include "common/spec/reallocation.h"
@@ -114,6 +116,7 @@ struct ExperimentSpec {
   std::vector<StopRule> stop;
   StopExpression stop_when;  // Besides these rules.
   PlateauRule plateau;       // As well.
+  ExperimentPlateauRule experiment_plateau;  // Ends the search.
   ResourceRequest resources;
   ReallocationSpec reallocation;  // Trials get others while the search runs.
   int max_concurrent = 0;

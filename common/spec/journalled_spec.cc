@@ -344,6 +344,8 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
   }
   ReadPreflightFrom(reader, spec.preflight, warnings);
   if (const Json* json = reader.Find("plateau")) spec.plateau = PlateauFromNormal(*json);
+  if (const Json* json = reader.Find("experiment_plateau"))
+    spec.experiment_plateau = ExperimentPlateauFromNormal(*json);
   if (const Json* json = reader.Find("reallocation"))
     spec.reallocation = ReallocationFromNormal(*json);
   if (const Json* json = reader.Find("driver")) {

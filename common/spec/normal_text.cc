@@ -222,6 +222,8 @@ std::string NormalText(const ExperimentSpec& spec) {
   if (spec.reallocation.is_given()) json.Set("reallocation", NormalReallocation(spec.reallocation));
   if (spec.stop_when.is_given()) json.Set("stop_when", spec.stop_when.text);
   if (spec.plateau.is_given()) json.Set("plateau", NormalPlateau(spec.plateau));
+  if (spec.experiment_plateau.is_given())
+    json.Set("experiment_plateau", NormalExperimentPlateau(spec.experiment_plateau));
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   AddPreflight(spec.preflight, json);
   return json.Dump();

@@ -10,30 +10,6 @@
 namespace rt {
 namespace {
 
-// The deviation of all values, without rounding where they are equal; NaN if one is not finite.
-double Deviation(const std::vector<double>& values) {
-  const auto count = static_cast<double>(values.size());
-  double sum = 0, squares = 0;
-  for (double value : values) sum += value - values.front();
-  const double mean = sum / count;
-  for (double value : values) {
-    const double distance = value - values.front() - mean;
-    squares += distance * distance;
-  }
-  return std::sqrt(squares / count);
-}
-
-absl::Status ReadCount(const Json& json, const std::string& key, const std::string& path,
-                       uint32_t lower, uint32_t upper, uint32_t& out) {
-  const Json* value = json.Find(key);
-  if (value == nullptr) return absl::OkStatus();
-  if (!value->is_int() || value->AsInt() < lower || value->AsInt() > upper)
-    return SpecError(path + "/" + key, "must be a whole number between " + std::to_string(lower) +
-                                           " and " + std::to_string(upper));
-  out = static_cast<uint32_t>(value->AsInt());
-  return absl::OkStatus();
-}
-
 absl::StatusOr<bool> ReadMode(const Json& json, const std::string& path, const PlateauRule& rule,
                               const std::string& metric, bool minimises) {
   const Json* mode = json.Find("mode");
@@ -49,6 +25,18 @@ absl::StatusOr<bool> ReadMode(const Json& json, const std::string& path, const P
 }
 
 }  // namespace
+
+double Deviation(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (double value : values) sum += value - values.front();
+  const double mean = sum / count;
+  for (double value : values) {
+    const double distance = value - values.front() - mean;
+    squares += distance * distance;
+  }
+  return std::sqrt(squares / count);
+}
 
 PlateauWindow Extended(const PlateauRule& rule, const PlateauWindow& window, uint32_t attempt,
                        uint32_t generation, const std::vector<double>& values) {
@@ -70,27 +58,49 @@ bool IsPlateau(const PlateauRule& rule, const PlateauWindow& window) {
   return Deviation(window.values) <= rule.std;
 }
 
+absl::Status ReadPlateauMetric(const Json& json, const std::string& path, std::string& metric) {
+  if (const Json* name = json.Find("metric")) {
+    if (!name->is_string() || name->AsString().empty())
+      return SpecError(path + "/metric", "must be the name of a reported value");
+    metric = name->AsString();
+  }
+  if (metric.empty())
+    return SpecError(path, "needs the name of a reported value", "add metric: NAME");
+  return absl::OkStatus();
+}
+
+absl::Status ReadPlateauStd(const Json& json, const std::string& path, double& std) {
+  const Json* value = json.Find("std");
+  if (value == nullptr) return absl::OkStatus();
+  if (!value->HasDouble() || !(value->AsDouble() >= 0) || !std::isfinite(value->AsDouble()))
+    return SpecError(path + "/std", "must be a number of 0 or more");
+  std = value->AsDouble();
+  return absl::OkStatus();
+}
+
+absl::Status ReadPlateauCount(const Json& json, const std::string& key, const std::string& path,
+                              uint32_t lower, uint32_t upper, uint32_t& out) {
+  const Json* value = json.Find(key);
+  if (value == nullptr) return absl::OkStatus();
+  if (!value->is_int() || value->AsInt() < lower || value->AsInt() > upper)
+    return SpecError(path + "/" + key, "must be a whole number between " + std::to_string(lower) +
+                                           " and " + std::to_string(upper));
+  out = static_cast<uint32_t>(value->AsInt());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlateauRule> ParsePlateau(const Json& json, const std::string& path,
                                          const std::string& metric, bool minimises) {
   static const std::vector<std::string> known = {"metric",       "std",  "num_results",
                                                  "grace_period", "mode", "metric_threshold"};
   RT_RETURN_IF_ERROR(CheckKeys(json, known, path));
   PlateauRule rule{.metric = metric};
-  if (const Json* name = json.Find("metric")) {
-    if (!name->is_string() || name->AsString().empty())
-      return SpecError(path + "/metric", "must be the name of a reported value");
-    rule.metric = name->AsString();
-  }
-  if (rule.metric.empty())
-    return SpecError(path, "needs the name of a reported value", "add metric: NAME");
-  if (const Json* std = json.Find("std")) {
-    if (!std->HasDouble() || !(std->AsDouble() >= 0) || !std::isfinite(std->AsDouble()))
-      return SpecError(path + "/std", "must be a number of 0 or more");
-    rule.std = std->AsDouble();
-  }
+  RT_RETURN_IF_ERROR(ReadPlateauMetric(json, path, rule.metric));
+  RT_RETURN_IF_ERROR(ReadPlateauStd(json, path, rule.std));
   RT_RETURN_IF_ERROR(
-      ReadCount(json, "num_results", path, 1, limits::kPlateauResultsMax, rule.num_results));
-  RT_RETURN_IF_ERROR(ReadCount(json, "grace_period", path, 0, UINT32_MAX, rule.grace_period));
+      ReadPlateauCount(json, "num_results", path, 1, limits::kPlateauResultsMax, rule.num_results));
+  RT_RETURN_IF_ERROR(
+      ReadPlateauCount(json, "grace_period", path, 0, UINT32_MAX, rule.grace_period));
   if (const Json* bound = json.Find("metric_threshold"); bound != nullptr && !bound->is_null()) {
     if (!bound->is_number() || std::isnan(bound->AsDouble()))
       return SpecError(path + "/metric_threshold", "must be a number");

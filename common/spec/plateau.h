@@ -44,11 +44,21 @@ PlateauWindow Extended(const PlateauRule& rule, const PlateauWindow& window, uin
 // Whether the trial is to end after the newest value. A value that is not finite is no plateau.
 bool IsPlateau(const PlateauRule& rule, const PlateauWindow& window);
 
+// The standard deviation of one value or more, without rounding where they are equal; NaN if one is
+// not finite.
+double Deviation(const std::vector<double>& values);
+
 // What is written under stop/plateau, and its text in the journal. `metric` and `minimises` are
 // those of the experiment, for what is left out. Errors carry the path below `path`.
 absl::StatusOr<PlateauRule> ParsePlateau(const Json& json, const std::string& path,
                                          const std::string& metric, bool minimises);
 Json NormalPlateau(const PlateauRule& rule);
 PlateauRule PlateauFromNormal(const Json& json);
+
+// Keys of this rule and of that of experiment_plateau.h. A key that is left out keeps its value.
+absl::Status ReadPlateauMetric(const Json& json, const std::string& path, std::string& metric);
+absl::Status ReadPlateauStd(const Json& json, const std::string& path, double& std);
+absl::Status ReadPlateauCount(const Json& json, const std::string& key, const std::string& path,
+                              uint32_t lower, uint32_t upper, uint32_t& out);
 
 }  // namespace rt

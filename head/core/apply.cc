@@ -255,6 +255,7 @@ struct Applier {
     Experiment& experiment = state().experiments.at(e.experiment);
     if (!e.retries_only) {
       experiment.search = {};
+      experiment.best_values.agreed = 0;  // Its new trials have the rule's patience again.
       ResumeBudget(experiment);
     } else if (!experiment.search.over) {
       experiment.search = {true, experiment.stop_cause, experiment.end, experiment.stop_reason};

@@ -44,6 +44,7 @@ void ApplyClone(World& world, ExperimentId id, const ClonedTrial& clone, Millis 
   if (trial.clones.size() > limits::kClonesKept) trial.clones.erase(trial.clones.begin());
   ++trial.cloned;
   trial.open_clone = {};
+  trial.plateau_counted_to = 0;  // Its next rows are of another training.
   // The configurations that were made of its own are those of what it no longer continues.
   for (Trial& other : experiment.trials)
     if (other.open_clone.seq != 0 && other.open_clone.from == clone.number) other.open_clone = {};

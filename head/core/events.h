@@ -276,8 +276,10 @@ struct ReportsAccepted {
   bool reported_with_checkpoint = false;
   std::vector<CurveRow> curve;  // Of the kept rows, where the trial's scheduler compares curves.
   std::vector<double> plateau;  // The values of the kept rows that a plateau rule compares.
+  // Likewise for the plateau rule of the experiment, without rows that a trial has repeated.
+  std::vector<double> experiment_plateau;
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, reported_with_checkpoint, curve, plateau);
+            rows_digest, reported_with_checkpoint, curve, plateau, experiment_plateau);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {

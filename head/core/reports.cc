@@ -19,7 +19,8 @@ struct Position {
   uint64_t seq = 0;
   bool with_checkpoint = false;
   std::optional<double> best;  // Of the trial, up to the row.
-  bool on_plateau = false;     // By the rule of the experiment.
+  bool on_plateau = false;     // By the rule for trials.
+  bool ends_search = false;    // By the plateau rule of the experiment.
 };
 
 // What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
@@ -27,6 +28,7 @@ struct Decision {
   StopCause cause = StopCause::kNone;
   std::string reason;
   TrialVerdict verdict = {};
+  bool ends_search = false;  // The same rule stops its experiment.
   bool lifts_pause = false;  // A later rung than that which paused the trial lets it continue.
 
   bool stops() const {
@@ -61,6 +63,7 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
   if (spec.plateau.is_given()) note(spec.plateau.metric);
+  if (spec.experiment_plateau.is_given()) note(spec.experiment_plateau.metric);
   for (const std::string& name : draft.index().experiments.at(id).stop_names) note(name);
   for (const NamedMetric& named : draft.index().experiments.at(id).chosen.scheduler_metrics)
     note(named.metric);
@@ -84,6 +87,10 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
   return std::nullopt;
 }
 
+std::string PlateauText(const ExperimentPlateauRule& rule) {
+  return "the " + std::to_string(rule.top) + " best values of " + rule.metric + " are a plateau";
+}
+
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
                    const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
@@ -93,6 +100,7 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
   if (position.on_plateau)
     return {StopCause::kRule, "the last " + std::to_string(spec.plateau.num_results) +
                                   " values of " + spec.plateau.metric + " are a plateau"};
+  if (position.ends_search) return {StopCause::kRule, PlateauText(spec.experiment_plateau)};
   return Schedule(draft, trial, view, position);
 }
 
@@ -106,6 +114,18 @@ bool ReachesPlateau(const Trial& trial, const PlateauRule& rule, const RowView& 
   const AttemptId& attempt = accepted.attempt;
   return IsPlateau(
       rule, Extended(rule, trial.plateau, attempt.number, attempt.generation, accepted.plateau));
+}
+
+// The same for the best values of the experiment. The row of a trial that is retried after its
+// search has ended ends nothing, and one that was repeated after a restart is counted already.
+bool ReachesPlateau(const Experiment& experiment, const Trial& trial,
+                    const ExperimentPlateauRule& rule, const RowView& view,
+                    event::ReportsAccepted& accepted) {
+  if (!rule.is_given() || experiment.search.over) return false;
+  const std::optional<double> value = RowValue(view, rule.metric);
+  if (!value || view.iteration <= trial.plateau_counted_to) return false;
+  accepted.experiment_plateau.push_back(*value);
+  return IsPlateau(rule, Extended(rule, experiment.best_values, accepted.experiment_plateau));
 }
 
 // A row that lacks the key of a constraint does not keep it.
@@ -172,8 +192,11 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   Position position{acceptance.kept.attempt, row.seq, with_checkpoint};
   if (acceptance.event.has_best) position.best = acceptance.event.best;
   position.on_plateau = ReachesPlateau(trial, spec.plateau, view, acceptance.event);
+  position.ends_search = ReachesPlateau(draft.state().experiments.at(trial.id.experiment), trial,
+                                        spec.experiment_plateau, view, acceptance.event);
   Decision decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
                               : DecideRow(draft, trial, spec, view, position);
+  decision.ends_search = position.ends_search;
   // A pause outlives the rows that come after it in the batch.
   if (decision.is_made() || decision.lifts_pause) acceptance.decision = std::move(decision);
 }
@@ -181,8 +204,14 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
 // After the rows were accepted.
 void Follow(Draft& draft, const Trial* trial, const Decision& decision) {
   if (!decision.is_made()) return;
-  if (decision.cause != StopCause::kNone)
-    return RequestStop(draft, trial->id, decision.cause, decision.reason);
+  if (decision.cause != StopCause::kNone) {
+    const ExperimentId id = trial->id.experiment;
+    RequestStop(draft, trial->id, decision.cause, decision.reason);
+    if (decision.ends_search)
+      StopExperiment(draft, id, StopCause::kRule,
+                     PlateauText(draft.index().experiments.at(id).spec.experiment_plateau));
+    return;
+  }
   EmitAnswer(draft, VerdictOn(draft.core.world, trial->id, decision.verdict));
 }
 

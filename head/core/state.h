@@ -14,6 +14,7 @@
 #include "common/base/ids.h"
 #include "common/base/time.h"
 #include "common/spec/curve.h"
+#include "common/spec/experiment_plateau.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
 #include "common/spec/plateau.h"
@@ -87,10 +88,12 @@ struct Trial {
   std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
   PlateauWindow plateau;           // Where its experiment has a plateau rule.
   OpenClone open_clone;
+  // The greatest iteration of its rows that the experiment's plateau rule has counted.
+  double plateau_counted_to = 0;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format, clones, cloned, curve, plateau, open_clone);
+            spec_format, clones, cloned, curve, plateau, open_clone, plateau_counted_to);
 
   // The configuration, as JSON, of that attempt.
   const std::string& ParamsOf(uint32_t attempt) const;
@@ -151,12 +154,13 @@ struct Experiment {
   uint32_t fallback_trials = 0;            // That got no proposal of the search model,
   std::string fallback_reason;             // and why the newest of them did not.
   uint32_t unsaved_pauses = 0;  // Of its scheduler: so often a trial ended without a checkpoint.
+  BestValues best_values;       // Where it has a plateau rule of its own.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, finishing, finished, finishing_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, budget_paused_at, budget_paused_total,
             extended, num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
             trainable, normal_spec, spec_format, search, keys_reported, fallback_trials,
-            fallback_reason, unsaved_pauses);
+            fallback_reason, unsaved_pauses, best_values);
 
   // It may create trials: the search was not ended, nor stopped, nor paused.
   bool is_searching() const {

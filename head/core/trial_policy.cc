@@ -1,4 +1,7 @@
 // Trials as owners of attempts: they report, save, and obey their experiment's rules.
+#include <algorithm>
+#include <utility>
+
 #include "head/core/apply_runs.h"
 #include "head/core/index.h"
 #include "head/core/owner_policy.h"
@@ -115,6 +118,13 @@ void ApplyRowsOfTrial(World& world, const event::ReportsAccepted& event, Attempt
     trial.plateau =
         Extended(world.index.experiments.at(trial.id.experiment).spec.plateau, trial.plateau,
                  event.attempt.number, event.attempt.generation, event.plateau);
+  if (!event.experiment_plateau.empty()) {
+    const ExperimentId id = trial.id.experiment;
+    BestValues& best = world.state.experiments.at(id).best_values;
+    best = Extended(world.index.experiments.at(id).spec.experiment_plateau, std::move(best),
+                    event.experiment_plateau);
+    trial.plateau_counted_to = std::max(trial.plateau_counted_to, event.last.iteration);
+  }
   if (event.has_best && !(trial.has_best && trial.best == event.best)) {
     trial.has_best = true;
     trial.best = event.best;

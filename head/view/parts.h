@@ -32,6 +32,8 @@ inline Json TextsJson(const std::vector<std::string>& texts) {
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
+// What the plateau rule of an experiment compares now, in words; null: it has none. plateau.cc.
+Json PlateauOf(const Experiment& experiment, const ExperimentPlateauRule& rule);
 // Of a page of a list: half a message, since what is counted of a trial is a guess.
 inline constexpr size_t kPageBytesMax = 2u << 20;
 // What it takes as text, without its numbers' digits: view_pages.cc.

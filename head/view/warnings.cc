@@ -85,7 +85,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
   const bool reads_rows = !spec.metric.empty() || !spec.stop.empty() || spec.stop_when.is_given() ||
-                          spec.plateau.is_given();
+                          spec.plateau.is_given() || spec.experiment_plateau.is_given();
   if (reads_rows && index.completed > 0 && !HasReports(experiment))
     warnings.push_back(SilenceText(spec));
   const Trial* reporter = FindReporter(experiment);
@@ -102,6 +102,10 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
     warnings.push_back("stop/plateau: no row has '" + spec.plateau.metric +
                        "', so that this rule " + "never applies; " +
                        ReportedText(metrics, spec.plateau.metric));
+  const std::string& of_best = spec.experiment_plateau.metric;
+  if (!of_best.empty() && !IsReported(experiment, of_best))
+    warnings.push_back("stop/experiment_plateau: no row has '" + of_best +
+                       "', so that this rule never applies; " + ReportedText(metrics, of_best));
   for (const std::string& name : index.stop_names)
     if (!IsReported(experiment, name))
       warnings.push_back("stop: no row has '" + name + "', so that comparisons with it stop no " +

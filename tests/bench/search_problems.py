@@ -238,13 +238,19 @@ CONDITIONAL = {
     "branches_deep": _branches({"p": _levy, "q": _centred}, 6, 1.0),
 }  # fmt: skip
 
-WIDE = {
-    "sphere40": _box(_sphere, [Real(-5.12, 4.1)] * 40),
-    "ackley40": _box(_ackley, [Real(-32.768, 25)] * 40),
-    "levy40": _box(_levy, [Real(-10, 10)] * 40),
-    "rosenbrock40": _box(_rosenbrock, [Real(-5, 10)] * 40),
-    "rastrigin40": _box(_rastrigin, [Real(-5.12, 4.1)] * 40),
-}
+def _wide(axes: int) -> dict[str, Problem]:
+    """Five functions, none of which has its minimum in the middle of the box."""
+    return {
+        f"sphere{axes}": _box(_sphere, [Real(-5.12, 4.1)] * axes),
+        f"ackley{axes}": _box(_ackley, [Real(-32.768, 25)] * axes),
+        f"levy{axes}": _box(_levy, [Real(-10, 10)] * axes),
+        f"rosenbrock{axes}": _box(_rosenbrock, [Real(-5, 10)] * axes),
+        f"rastrigin{axes}": _box(_rastrigin, [Real(-5.12, 4.1)] * axes),
+    }
+
+
+WIDE = _wide(40)
+BETWEEN = {**_wide(12), **_wide(25)}
 
 
 def _zdt(kind: int, axes: int = 30) -> Problem:

@@ -2,12 +2,13 @@
 breaker of a search that is broken, a watchdog."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import unittest
 
-from harness import ROOT, ClusterTest, driver_python
+from harness import ROOT, ClusterTest, driver_python, wait_until
 
 FAILS = """
 import os, sys
@@ -20,6 +21,22 @@ if attempt == 2:
 if attempt == 3:
     os.kill(os.getpid(), 9)
 sys.exit(int(sys.argv[1]))
+"""
+
+AGREES = """
+import json, os, sys, threading
+
+place = sys.argv[1]
+number = os.environ["RT_TRIAL_ID"].split("/")[1]
+if number != "0":
+    threading.Event().wait()
+for step in range(1, 9):
+    if step == 3:  # The results agree once, and the head is killed.
+        open(os.path.join(place, "agrees"), "w").close()
+        with open(os.path.join(place, "go")) as pipe:
+            pipe.read()
+    print("RT_REPORT " + json.dumps({"loss": 1.0}), flush=True)
+threading.Event().wait()
 """
 
 RETRY = """
@@ -104,6 +121,39 @@ retry: [{{exit_code: 99, then: retry}}]
         self.assertEqual(done.returncode, 2)
         self.assertEqual((error["line"], error["column"]), (5, 26))
         self.assertIn("must be retry, fail or exclude_node", error["message"])
+
+    def test_a_search_whose_best_results_agree_ends_also_after_another_head(self) -> None:
+        (self.cluster.work / "agrees.py").write_text(AGREES)
+        place = self.cluster.work / "place"
+        place.mkdir()
+        os.mkfifo(place / "go")
+        number = self.cluster.submit("agrees", f"""
+experiment: agrees
+command: [{sys.executable}, agrees.py, {place}]
+metric: loss
+mode: min
+num_samples: 2
+stop: {{experiment_plateau: {{std: 0.1, top: 2, patience: 3}}}}
+""")
+
+        def shown() -> str:
+            return str(self.cluster.experiment(number)["plateau"])
+
+        wait_until("two results agree", lambda: "after 1 of 3 results" in shown())
+        wait_until("the trial waits", (place / "agrees").exists)
+        self.cluster.kill("head")
+        self.cluster.up()
+        self.assertEqual(shown(), "the 2 best values of loss deviate by 0, at most 0.1, after 1 of "
+                                  "3 results")
+        with open(place / "go", "w"):
+            pass
+        experiment = self.cluster.wait_experiment(number)
+        reason = "the 2 best values of loss are a plateau"
+        self.assertEqual((experiment["state"], experiment["reason"]), ("COMPLETED", reason))
+        first, second = self.cluster.trials(number)
+        self.assertEqual((first["state"], first["step"]), ("COMPLETED", 4))
+        self.assertEqual((second["state"], second["reason"]), ("STOPPED", reason))
+        self.assertEqual(len(self.cluster.rows(experiment, first)), 4)
 
     def test_a_search_that_is_broken_stops(self) -> None:
         number = self.cluster.submit("broken", f"""

@@ -53,6 +53,37 @@ def test_a_plateau_of_trials_is_a_rule_of_the_head() -> None:
     assert said["plateau"]["metric_threshold"] == 1 and said["plateau"]["mode"] == "max"
     # The head has one rule; the others stay in the script, as does what it has no form for.
     second, search = stopper.TrialPlateauStopper("acc"), stopper.ExperimentPlateauStopper("loss")
-    assert spec_of(plain, second, search) == ({"plateau": rule}, [second, search])
+    best = {"metric": "loss", "std": 0.001, "top": 10, "patience": 0, "mode": "min"}
+    both = {"plateau": rule, "experiment_plateau": best}
+    assert spec_of(plain, second, search) == (both, [second])
     many = stopper.TrialPlateauStopper("loss", num_results=1_000)
     assert spec_of(many) == ({}, [many])
+
+
+def test_a_plateau_of_the_search_is_a_rule_of_the_head() -> None:
+    first = stopper.ExperimentPlateauStopper("acc", std=0.5, top=3, mode="max", patience=4)
+    rule = {"metric": "acc", "std": 0.5, "top": 3, "patience": 4, "mode": "max"}
+    second = stopper.ExperimentPlateauStopper("loss")
+    assert spec_of(first, second) == ({"experiment_plateau": rule}, [second])
+    many = stopper.ExperimentPlateauStopper("loss", top=1_000)
+    assert spec_of(many) == ({}, [many])
+
+    class Louder(stopper.ExperimentPlateauStopper):
+        """A rule of the user's own, which the head does not have."""
+
+    own = Louder("loss")
+    assert spec_of(own) == ({}, [own])
+    # One that has seen results elsewhere continues with them, in the script.
+    second("1/0", {"loss": 1.0})
+    assert spec_of(second) == ({}, [second])
+
+
+def test_the_rule_of_the_head_may_be_written_as_a_dict() -> None:
+    rule = {"metric": "loss", "top": 3, "mode": "min"}
+    run = tune.RunConfig(stop={"experiment_plateau": rule, "training_iteration": 9})
+    request = Request(lambda config: None, {"x": 1}, tune.TuneConfig(), run)
+    spec = build_spec(request)[0]
+    assert spec["stop"] == {"experiment_plateau": rule, "training_iteration": 9}
+    metric = tune.RunConfig(stop={"experiment_plateau": {"<=": 3}})
+    request = Request(lambda config: None, {"x": 1}, tune.TuneConfig(), metric)
+    assert build_spec(request)[0]["stop"] == {"experiment_plateau": {"<=": 3}}

@@ -60,6 +60,7 @@ struct AuditedSpec {
   double stop_at = 0;          // Of training_iteration; 0: no rule.
   bool has_plateau = false;    // Ends trials by the deviation of the last three losses.
   double plateau_std = 0;
+  double best_std = -1;        // Of the three best losses, after two results in a row; -1: no rule.
   bool strict = true;          // A row without loss fails its trial.
   double loss_max = HUGE_VAL;  // A constraint: a row with more is never the best.
   Json space;

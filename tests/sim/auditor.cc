@@ -217,7 +217,8 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
       CheckBreaker(experiment);
       break;
     case StopCause::kRule:
-      Must(truth_->advised_ends.contains(e.experiment), "its driver ended the experiment");
+      Must(truth_->advised_ends.contains(e.experiment) || experiment.best_ended,
+           "its driver ended the experiment, or its best results agree");
       break;
     case StopCause::kNone:
     case StopCause::kEarly:

@@ -205,6 +205,7 @@ class Auditor {
     std::optional<CloneQuestion> question;  // To its driver.
     bool reallocating = false;       // Paused to get other resources.
     bool must_pause = false;         // Others wait for the nodes that it has.
+    double best_counted_to = 0;      // The last step whose loss counts among the best.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -223,6 +224,9 @@ class Auditor {
     int live = 0;
     uint64_t failed_trials = 0;
     uint64_t unsaved_pauses = 0;
+    std::vector<double> best_losses;  // Three at most, less is better; where best_std is given.
+    int best_agreed = 0;              // Results in a row after which they agree,
+    bool best_ended = false;          // and that they ended the search.
     // By record, what was recorded at rungs: trial, milestone and value. Of models that read it.
     std::map<uint64_t, std::tuple<uint32_t, double, double>> rung_log;
     // By bracket and milestone: the trials there in their order, with their values.
@@ -397,6 +401,8 @@ class Auditor {
   // Whether a configuration has the parameters that the space asks for, and no others.
   void CheckShape(const Json& space, const Json& params) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
+  static void FollowBest(ExperimentBook& experiment, TrialBook& trial, const Row& row, double loss);
+  void CheckPlateau(const ExperimentBook& experiment) const;
   static bool IsOnPlateau(const AuditedSpec& spec, const TrialBook& trial, const AttemptId& id);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise,
                  double loss_max) const;

@@ -154,6 +154,7 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
     CheckMutated(parent.params, clone.params);
   }
   trial.exploited = trial.rungs.size();
+  trial.best_counted_to = 0;
   DropQuestions(experiment, clone.number);
   const CheckpointBook* stored = nullptr;
   for (const CheckpointBook& book : parent.runs.checkpoints)

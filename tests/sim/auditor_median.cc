@@ -55,4 +55,29 @@ bool Auditor::IsOnPlateau(const AuditedSpec& spec, const TrialBook& trial,
   return squares <= 3 * spec.plateau_std * spec.plateau_std;
 }
 
+// The best three losses of the search agree after two results in a row. A step that a trial repeats
+// after a restart is no result.
+void Auditor::FollowBest(ExperimentBook& experiment, TrialBook& trial, const Row& row,
+                         double loss) {
+  const AuditedSpec& spec = experiment.spec;
+  if (spec.best_std < 0 || experiment.search_over || row.iteration <= trial.best_counted_to) return;
+  trial.best_counted_to = row.iteration;
+  std::vector<double>& best = experiment.best_losses;
+  if (!std::isnan(loss)) best.push_back(spec.maximise ? -loss : loss);
+  std::sort(best.begin(), best.end());
+  if (best.size() > 3) best.resize(3);
+  double mean = 0, squares = 0;
+  for (double each : best) mean += each / 3;
+  for (double each : best) squares += (each - mean) * (each - mean);
+  const bool agree = best.size() == 3 && squares <= 3 * spec.best_std * spec.best_std;
+  experiment.best_agreed = agree ? experiment.best_agreed + 1 : 0;
+  if (experiment.best_agreed < 2) return;
+  experiment.best_ended = trial.reached_end = true;
+}
+
+void Auditor::CheckPlateau(const ExperimentBook& experiment) const {
+  Must(!experiment.best_ended || experiment.stop_requested,
+       "a search whose best results agree ends");
+}
+
 }  // namespace rt::sim

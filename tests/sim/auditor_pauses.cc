@@ -48,7 +48,9 @@ void Auditor::On(const event::ExperimentReopened& e) {
     Must(Asked("extend", id) || Asked("resume", id), "somebody asked for more");
     experiment.budget_paused_total += at_ - experiment.budget_paused_at;
     experiment.budget_paused_at = 0;
+    experiment.best_agreed = 0;
   }
+  experiment.best_ended = false;
   experiment.search_over = e.retries_only;
   experiment.finishing = experiment.finished = experiment.stop_requested = experiment.paused =
       false;

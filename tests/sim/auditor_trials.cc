@@ -69,7 +69,11 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   } else if (stop != nullptr) {
     spec.stop_at = stop->GetDouble("training_iteration");
     for (const auto& [key, threshold] : stop->object())
-      if (key != "training_iteration" && key != "plateau") spec.stop_keys.insert(key);
+      if (key != "training_iteration" && !key.ends_with("plateau")) spec.stop_keys.insert(key);
+    if (const Json* best = stop->Find("experiment_plateau")) {
+      spec.best_std = best->GetDouble("std");
+      spec.stop_keys.insert("loss");
+    }
     if (const Json* plateau = stop->Find("plateau")) {
       spec.has_plateau = true;
       spec.plateau_std = plateau->GetDouble("std");
@@ -312,6 +316,7 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     trial->batch_rows.push_back(row);
     if (spec.has_plateau && loss && !trial->lacks_metric)
       trial->reached_end |= IsOnPlateau(spec, *trial, e.attempt);
+    if (loss) FollowBest(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row, *loss);
     if (spec.median_from > 0 && loss)
       FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }
@@ -382,6 +387,7 @@ void Auditor::EndTransaction() {
     CheckTrial(ExperimentOf(id.experiment), trial);
     CheckKeys(id.experiment, trial);
     CheckPromotions(ExperimentOf(id.experiment));
+    CheckPlateau(ExperimentOf(id.experiment));
     CheckWaits(ExperimentOf(id.experiment));
     trial.batch_rows.clear();
     trial.batch_rungs.clear();

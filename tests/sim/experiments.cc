@@ -30,8 +30,17 @@ std::string WithPlateau(uint64_t seed, std::string text) {
   return text.insert(at + rules.size(), R"("plateau":{"std":9.1,"num_results":3},)");
 }
 
+// In every third run with a map of stop rules, a plateau of the best results ends the search.
+std::string WithSearchPlateau(uint64_t seed, std::string text) {
+  const std::string rules = R"("stop":{)";
+  const size_t at = text.find(rules);
+  if (at == std::string::npos || Rng(seed, kStopStream + 2).Below(3) != 0) return text;
+  return text.insert(at + rules.size(),
+                     R"("experiment_plateau":{"std":4.1,"top":3,"patience":2},)");
+}
+
 std::string WithRules(uint64_t seed, std::string text) {
-  return WithPlateau(seed, WithExpression(seed, std::move(text)));
+  return WithSearchPlateau(seed, WithPlateau(seed, WithExpression(seed, std::move(text))));
 }
 
 }  // namespace

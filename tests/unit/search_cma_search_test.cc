@@ -44,13 +44,17 @@ std::vector<double> Evolve(const ExperimentSpec& spec, double (*loss)(const Json
 TEST_CASE("cma search: the options have the defaults of CmaOptions, and reach the model") {
   const AlgorithmTable& table = CmaSearch().table();
   CHECK(table.needs_metric);
-  const CmaOptions defaults = CmaOptionsFrom(DefaultsOf(table).options);
+  const CmaOptions defaults = CmaOptionsFrom(DefaultsOf(table));
   CHECK(defaults.sigma == CmaOptions{}.sigma);
   CHECK(defaults.model_trials == CmaOptions{}.model_trials);
+  CHECK(defaults.begins_in_middle);
+  const auto spread = EvolvedSpec(kMixedSpace, R"({"middle_first":false})");
+  REQUIRE(spread.ok());
+  CHECK_FALSE(CmaOptionsFrom(spread->search).begins_in_middle);
   const auto spec = EvolvedSpec(
       kMixedSpace, R"({"sigma0":0.2,"population_size":9,"stall_trials":5,"startup_trials":4})");
   REQUIRE(spec.ok());
-  const CmaOptions given = CmaOptionsFrom(spec->search.options);
+  const CmaOptions given = CmaOptionsFrom(spec->search);
   CHECK(given.sigma == 0.2);
   CHECK(given.population == 9);
   CHECK(given.stall_trials == 5);
@@ -108,6 +112,69 @@ TEST_CASE("cma search: given points come first, and a point outside the space is
   CHECK(proposed[1].GetString("kind") == "unheard of");
   CHECK(proposed[0] == *SearcherOf(*spec).Propose(*spec, 7, 0));
   for (size_t i = 2; i < proposed.size(); ++i) CHECK(proposed[i].GetDouble("x") <= 1);
+}
+
+TEST_CASE("cma search: the first trial is the middle, and many parameters are searched round it") {
+  std::string wide = "{";
+  for (int i = 0; i < 15; ++i)
+    wide += (i > 0 ? ",\"x" : "\"x") + std::to_string(10 + i) + R"(":{"uniform":[-3,5]})";
+  for (const std::string& space : {std::string(kMixedSpace), wide + "}"}) {
+    const auto spec = EvolvedSpec(space);
+    REQUIRE(spec.ok());
+    const absl::StatusOr<Encoding> encoding = Encoding::Of(spec->space);
+    const auto model = SearcherOf(*spec).MakeModel(*spec, 7);
+    std::vector<TrialResult> results;
+    for (int i = 0; i < 12; ++i) {
+      const absl::StatusOr<Json> params = model->Propose(results, {});
+      REQUIRE(params.ok());
+      const std::optional<Point> point = encoding->Encode(*params);
+      REQUIRE(point.has_value());
+      double farthest = 0;
+      for (size_t k = 0; k < point->size(); ++k) {
+        const Axis& axis = encoding->axes()[k];
+        if (axis.kind() == Axis::Kind::kCategories) continue;
+        farthest = std::max(farthest, std::abs((*point)[k] - axis.Snap(0.5)));
+      }
+      CHECK((farthest < 1e-6) == (i == 0));
+      model->AddTrial(*params);
+      results.push_back({TrialResult::Kind::kValue, static_cast<double>(i % 5), i});
+    }
+  }
+}
+
+TEST_CASE("cma search: with many parameters a good point that is given is where it begins") {
+  std::string wide = "{", corner = "{";
+  for (int i = 0; i < 15; ++i) {
+    wide += (i > 0 ? ",\"x" : "\"x") + std::to_string(10 + i) + R"(":{"uniform":[0,1]})";
+    corner += (i > 0 ? ",\"x" : "\"x") + std::to_string(10 + i) + R"(":0.05)";
+  }
+  const auto distance = [](const Json& params) {
+    double sum = 0;
+    for (const auto& [name, value] : params.object())
+      sum += (value.AsDouble() - 0.05) * (value.AsDouble() - 0.05);
+    return sum;
+  };
+  const auto spec = EvolvedSpec(wide + "}", R"({"points":[)" + corner + "}]}");
+  REQUIRE(spec.ok());
+  const std::vector<double> losses = Evolve(*spec, distance);
+  CHECK(losses.front() == 0);
+  // The middle of the box is at 3.04; the trials after the startup are near the corner.
+  const std::vector<double> later(losses.begin() + 12, losses.begin() + 24);
+  CHECK(*std::max_element(later.begin(), later.end()) < 1);
+}
+
+TEST_CASE("cma search: version 1, which journals may name, begins with Sobol points") {
+  auto spec = EvolvedSpec(kMixedSpace);
+  REQUIRE(spec.ok());
+  CHECK(spec->search.version == 2);
+  spec->search = {
+      .name = "cmaes", .version = 1, .options = DefaultsOf(CmaSearchFromSobol().table()).options};
+  CHECK(SearcherOf(*spec).table().version == 1);
+  CHECK(CmaSearchFromSobol().table().options.size() + 1 == CmaSearch().table().options.size());
+  const auto model = SearcherOf(*spec).MakeModel(*spec, 7);
+  const absl::StatusOr<Json> first = model->Propose({}, {});
+  REQUIRE(first.ok());
+  CHECK(*first == *SearcherOf(*spec).Propose(*spec, 7, 0));
 }
 
 TEST_CASE("cma search: the largest and smallest ranges that a spec may have are drawn from") {

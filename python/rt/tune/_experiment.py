@@ -30,6 +30,7 @@ from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
 from rt.tune.stopper import (
+    ExperimentPlateauStopper,
     MaximumIterationStopper,
     TimeoutStopper,
     TrialPlateauStopper,
@@ -152,11 +153,11 @@ def _stop_rules(stop: Any) -> Union[dict[str, Any], str]:
         if type(stopper) is MaximumIterationStopper:
             known = rules.get("training_iteration", stopper.max_iter)
             rules["training_iteration"] = min(known, stopper.max_iter)
-        elif stopper is _plateau_in_head(stop):
-            rules["plateau"] = stopper.to_spec()
+    rules.update({key: each.to_spec() for key, each in _plateaus_in_head(stop).items()})
     given = dict(stop) if isinstance(stop, dict) else {}
-    if isinstance(given.get("plateau"), dict) and not {"<=", ">="} & set(given["plateau"]):
-        rules["plateau"] = clean(given.pop("plateau"))  # The head checks it.
+    for key in _PLATEAUS:
+        if isinstance(given.get(key), dict) and not {"<=", ">="} & set(given[key]):
+            rules[key] = clean(given.pop(key))  # The head checks it.
     for key, value in _flat_rules(given).items():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
@@ -171,10 +172,17 @@ def _stop_rules(stop: Any) -> Union[dict[str, Any], str]:
     return rules
 
 
-def _plateau_in_head(stop: Any) -> Optional[TrialPlateauStopper]:
-    """The stopper whose rule the head has: it has one at most, and not for every argument."""
-    found = [s for s in parts(stop) if type(s) is TrialPlateauStopper and s.to_spec()]
-    return found[0] if found else None
+_PLATEAUS = {"plateau": TrialPlateauStopper, "experiment_plateau": ExperimentPlateauStopper}
+
+
+def _plateaus_in_head(stop: Any) -> dict[str, Any]:
+    """The stoppers whose rules the head has: one of each kind, and not for every argument."""
+    found: dict[str, Any] = {}
+    for key, kind in _PLATEAUS.items():
+        for stopper in parts(stop):
+            if type(stopper) is kind and stopper.to_spec():
+                found.setdefault(key, stopper)
+    return found
 
 
 def _flat_rules(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -201,8 +209,12 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
     scheduler = as_scheduler(request.tune.scheduler)
     search = as_search(request.tune.search_alg)
     in_head = (MaximumIterationStopper, TimeoutStopper)
-    plateau = _plateau_in_head(request.run.stop)
-    stoppers = [s for s in parts(request.run.stop) if type(s) not in in_head and s is not plateau]
+    plateaus = list(_plateaus_in_head(request.run.stop).values())
+    stoppers = [
+        each
+        for each in parts(request.run.stop)
+        if type(each) not in in_head and not any(each is one for one in plateaus)
+    ]
     chosen = _chosen_resources(request)
     advice = Advice(
         searcher=search if isinstance(search, Searcher) else None,

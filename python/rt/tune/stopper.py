@@ -1,8 +1,8 @@
 """Stoppers: user-defined rules that end trials, or the search.
 
-MaximumIterationStopper, TimeoutStopper and one TrialPlateauStopper become rules of the head. The
-others see every result in the driver, in order. A trial continues only after the driver has decided
-about its newest result.
+MaximumIterationStopper, TimeoutStopper, one TrialPlateauStopper and one ExperimentPlateauStopper
+become rules of the head. The others see every result in the driver, in order. A trial continues
+only after the driver has decided about its newest result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Callable, Optional, Union
 from rt._json import flatten
 from rt._slips import number, refuse_class, suggests_arguments, whole
 
-_HEAD_RESULTS_MAX = 256  # Values that the head keeps for each trial.
+_HEAD_RESULTS_MAX = 256  # Values that the head keeps for each trial, and for each search.
 
 
 def _spread(values: Iterable[float]) -> float:
@@ -191,7 +191,11 @@ class TrialPlateauStopper(Stopper):
 
 @suggests_arguments
 class ExperimentPlateauStopper(Stopper):
-    """Ends the search once the `top` best values agree within std for `patience` results."""
+    """Ends the search once the `top` best values agree within std for `patience` results.
+
+    The values are those of all results, so that one trial may have several of the best. The head
+    has the rule, and counts a result that a trial repeats after a restart once.
+    """
 
     def __init__(
         self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0
@@ -211,6 +215,22 @@ class ExperimentPlateauStopper(Stopper):
         self._patience = patience
         self._in_row = 0
         self._best: list[float] = []
+
+    def to_spec(self) -> dict[str, Any]:
+        """The rule for the head; empty where it needs this script, as with very many values."""
+        std = self._std
+        is_finite = isinstance(std, (int, float)) and math.isfinite(std)
+        if not is_finite or not isinstance(self._metric, str) or not self._metric:
+            return {}
+        if self._top > _HEAD_RESULTS_MAX or self._patience >= 2**32 or self._in_row or self._best:
+            return {}
+        return {
+            "metric": self._metric,
+            "std": float(std),
+            "top": self._top,
+            "patience": int(self._patience),
+            "mode": "max" if self._reverse else "min",
+        }
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Records the value; a trial ends when all trials end. NaN is never among the best."""
