@@ -224,6 +224,7 @@ std::string NormalText(const ExperimentSpec& spec) {
   if (spec.plateau.is_given()) json.Set("plateau", NormalPlateau(spec.plateau));
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   AddPreflight(spec.preflight, json);
+  if (spec.suspend) json.Set("suspend", true);
   return json.Dump();
 }
 

@@ -212,7 +212,8 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     wanted.complete_seq = CompleteSeq(world, owner, live);
     // Rank 0 saves and ends, which ends the others; ranks that report may have shards to save.
     if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
-    wanted.suspend = live.suspending;
+    wanted.suspend = live.suspending && !live.freeze.is_wanted();
+    wanted.freeze = live.freeze.is_wanted() ? live.freeze.round : 0;
     if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
     if (fence.rank == 0) wanted.profile_seq = ProfileSeq(world, fence.attempt);
     FillEviction(world, live, wanted);
