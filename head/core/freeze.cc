@@ -19,6 +19,15 @@ size_t CountFreezes(const World& world, NodeId node) {
       }));
 }
 
+// Whether it has executors, whose tasks a frozen driver would leave alone.
+bool HasExecutors(const World& world, const Owner& owner) {
+  const auto& sessions = world.index.executors.sessions;
+  for (auto at = sessions.lower_bound({owner, "", ""});
+       at != sessions.end() && at->first.opener == owner; ++at)
+    if (at->second.open > 0) return true;
+  return false;
+}
+
 // Whether its node has its cpus and the gpus that it had.
 bool HasItsCapacity(const World& world, const Owner& owner, const Attempt& live) {
   const Member& member = live.members.front();
@@ -104,6 +113,7 @@ bool MayFreeze(const World& world, const Owner& owner) {
   if (live == nullptr || live->freeze.is_wanted() || live->replaced) return false;
   if (request.is_elastic() || request.is_gang() || live->members.size() != 1) return false;
   if (live->pids.front() == 0 || live->is_backfilled() || live->resize.is_pending()) return false;
+  if (HasExecutors(world, owner)) return false;
   if (live->eviction_requested_at != 0 || !live->freeze.refused.empty()) return false;
   const Node& node = world.state.nodes.at(live->members.front().node);
   return !node.draining && CountFreezes(world, node.id) < limits::kFrozenPerNode;
