@@ -217,6 +217,15 @@ inline constexpr Millis kDeadlineShift = 2'000;
 inline constexpr Millis kDumpGrace = 1'000;
 // How long a program that is being paused may take to save before it is asked to end.
 inline constexpr Millis kSuspendGrace = 30'000;
+// Attempts that are frozen on a node, or are being frozen: each keeps its memory, and an attempt
+// that asks for none may have any amount of it.
+inline constexpr size_t kFrozenPerNode = 8;
+// How long a node may take to freeze an attempt once it has saved: 140 GB of a gpu's memory move to
+// the host in about 90 s. Then it saves and ends, as without the wish.
+inline constexpr Millis kFreezeMost = 300'000;
+// How long a frozen trial that may run waits for its own cpus and gpus while another node has
+// capacity. Then it starts there from its newest checkpoint, which costs a start.
+inline constexpr Millis kThawWait = 30'000;
 // How long an attempt that is resized may take to save, unless the request says otherwise: as when
 // it is paused. And the most that a request may say: capacity that it grows by is idle meanwhile.
 inline constexpr Millis kResizeSaveWithin = 30'000;

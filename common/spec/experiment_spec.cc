@@ -22,7 +22,8 @@ const std::vector<std::string>& KnownKeys() {
       "env",        "results_dir",    "report_regex", "checkpoints",  "trainable",
       "bundle",     "inputs",         "cwd",          "fail_fast",    "driver",
       "retry",      "breaker",        "watchdog",     "priority",     "short_trials",
-      "limit_cpu",  "strict_metric",  "constraints",  "reallocation", "preflight"};
+      "limit_cpu",  "strict_metric",  "constraints",  "reallocation", "preflight",
+      "suspend"};
   return keys;
 }
 
@@ -319,6 +320,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadBool(json, "", "strict_metric", spec.strict_metric));
   RT_RETURN_IF_ERROR(ReadBool(json, "", "short_trials", spec.short_trials));
   RT_RETURN_IF_ERROR(ReadBool(json, "", "limit_cpu", spec.limit_cpu));
+  RT_RETURN_IF_ERROR(ReadBool(json, "", "suspend", spec.suspend));
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 

@@ -15,7 +15,7 @@
 //   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   priority 0 (-1000 to 1000: the higher one first)     short_trials false
-//   limit_cpu false
+//   limit_cpu false    suspend false
 //   reallocation {"distribute": {…}} | {"distribute_to_top": {…}}   (reallocation.h)
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
@@ -129,6 +129,7 @@ struct ExperimentSpec {
   BreakerSpec breaker;
   WatchdogSpec watchdog;
   PreflightSpec preflight;
+  bool suspend = false;    // Trials that are paused or preempted are frozen where they are.
   Millis time_budget = 0;  // 0: none.
   std::optional<uint64_t> seed;
   std::map<std::string, std::string> env;

@@ -369,6 +369,7 @@ void ScalarsFrom(Reader& reader, ExperimentSpec& spec) {
   reader.Read("strict_metric", spec.strict_metric);
   reader.Read("max_concurrent", spec.max_concurrent);
   reader.Read("limit_cpu", spec.limit_cpu);
+  reader.Read("suspend", spec.suspend);
   reader.Read("short_trials", spec.short_trials);
   reader.Read("priority", spec.priority);
   reader.Read("max_failures", spec.max_failures);

@@ -226,6 +226,7 @@ std::string NormalText(const ExperimentSpec& spec) {
     json.Set("experiment_plateau", NormalExperimentPlateau(spec.experiment_plateau));
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   AddPreflight(spec.preflight, json);
+  if (spec.suspend) json.Set("suspend", true);
   return json.Dump();
 }
 

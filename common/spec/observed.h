@@ -31,6 +31,12 @@ struct Observed {
   uint64_t pid = 0;        // Of the user's process, once running.
   uint32_t port = 0;       // Kept for the ranks to meet at, by rank 0's node; 0: none.
   uint64_t acked_seq = 0;  // Rows up to here were accepted, by this head or one before it.
+  // The round of its freeze (DesiredAttempt::freeze) in which it is frozen now; 0: it is not.
+  uint32_t frozen = 0;
+  // The newest round in which it could not be frozen, and why. It runs, unless it is said to be
+  // frozen or has exited.
+  uint32_t freeze_refused = 0;
+  std::string freeze_why;
   // The rest only when exited.
   int32_t exit_code = 0;
   int32_t signal = 0;
@@ -50,7 +56,7 @@ struct Observed {
 
   RT_FIELDS(Observed, fence, phase, pid, port, acked_seq, exit_code, signal, witnessed,
             launch_failed, suspended, orphaned, broken_checkpoint, hung, log_matches, last_seq,
-            reason, error, gpu_fault, gpu);
+            reason, error, gpu_fault, gpu, frozen, freeze_refused, freeze_why);
 };
 
 }  // namespace rt

@@ -135,8 +135,24 @@ absl::Status CheckWritten(const Json& spec) {
   return absl::OkStatus();
 }
 
+// Trials with several ranks are never frozen (docs/adr/0043).
+static void AddSuspendNote(const Json& spec, std::vector<SpecNote>& notes) {
+  const Json* resources = spec.Find("resources");
+  if (!spec.GetBool("suspend") || resources == nullptr || !resources->is_object()) return;
+  const Json* ranks = resources->Find("ranks");
+  const Json* bundles = resources->Find("bundles");
+  const bool has_several =
+      (ranks != nullptr && *ranks != Json(1)) ||
+      (bundles != nullptr && bundles->is_array() && bundles->array().size() > 1);
+  if (has_several)
+    notes.push_back({"suspend",
+                     "suspend has no effect: its trials have several ranks, which are "
+                     "paused and preempted by a checkpoint"});
+}
+
 std::vector<SpecNote> NotesOf(const Json& spec) {
   std::vector<SpecNote> notes;
+  AddSuspendNote(spec, notes);
   const Json* space = spec.Find("space");
   if (space == nullptr || !space->is_object()) return notes;
   SpaceWalk walk{[&](const std::string& path, const Json& value) {

@@ -106,14 +106,14 @@ std::vector<PopulationMember> PopulationOf(const State& state, const Experiment&
   std::vector<PopulationMember> population;
   for (const Trial& trial : experiment.trials) {
     if (!IsOpen(trial)) continue;
-    population.push_back(
-        {.number = trial.id.number,
-         .score = NAN,
-         .comparisons = trial.milestones.size(),
-         .checkpoint = NewestStored(trial.runs),
-         .params = &trial.params,
-         .is_paused = trial.pause_cause == PauseCause::kScheduler && trial.runs.live() == nullptr,
-         .newest = NewestReachable(state, trial.runs)});
+    population.push_back({.number = trial.id.number,
+                          .score = NAN,
+                          .comparisons = trial.milestones.size(),
+                          .checkpoint = NewestStored(trial.runs),
+                          .params = &trial.params,
+                          .is_paused = trial.pause_cause == PauseCause::kScheduler &&
+                                       trial.runs.running() == nullptr,
+                          .newest = NewestReachable(state, trial.runs)});
   }
   FillScores(experiment, population);
   return population;
@@ -170,7 +170,7 @@ void AddBrackets(const Experiment& experiment, std::optional<uint32_t> also, Sea
 PausedTrial AtRung(const Experiment& experiment, const Trial& trial, SearchReview& review) {
   const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
   const PausedTrial paused{trial.id.number, trial.bracket, milestone, trial.is_unsaved(),
-                           trial.runs.live() != nullptr};
+                           trial.runs.running() != nullptr};
   const bool is_known =
       std::any_of(review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
         return rung.bracket == trial.bracket && rung.milestone == milestone;

@@ -8,6 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "head/core/apply_clones.h"
+#include "head/core/apply_freeze.h"
 #include "head/core/apply_gpus.h"
 #include "head/core/apply_machines.h"
 #include "head/core/apply_resize.h"
@@ -233,7 +234,7 @@ struct Applier {
     experiment.pause_reason = e.reason;
     PauseBudget(experiment);
     const ExperimentIndex& index = world.index.experiments.at(e.experiment);
-    for (uint32_t number : index.live) experiment.trials[number].runs.live()->suspending = true;
+    for (uint32_t number : index.live) experiment.trials[number].runs.running()->suspending = true;
     for (uint32_t number : index.pending) RemoveReady(world, Owner::Of({e.experiment, number}));
   }
   void operator()(const event::ExperimentResumed& e) {
@@ -279,7 +280,7 @@ struct Applier {
     Trial& trial = TrialOf(e.trial);
     trial.pause_cause = e.cause;
     trial.pause_reason = e.reason;
-    if (Attempt* live = trial.runs.live()) live->suspending = true;
+    if (Attempt* running = trial.runs.running()) running->suspending = true;
     NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     RemoveReady(world, Owner::Of(e.trial));
     ReleaseThrottled(world, e.trial.experiment);
@@ -375,9 +376,11 @@ struct Applier {
     live.pids.at(e.rank) = e.pid;
     if (live.started_at == 0) live.started_at = at;
   }
-  void operator()(const event::PreemptionRequested& e) {
-    LiveOf(world, e.attempt).suspending = true;
-  }
+  void operator()(const event::PreemptionRequested& e) { ApplyPreemption(world, e); }
+  void operator()(const event::AttemptFreezeRequested& e) { RequestFreeze(world, e, at); }
+  void operator()(const event::AttemptFrozen& e) { ApplyFrozen(world, e, at); }
+  void operator()(const event::AttemptThawed& e) { ApplyThawed(world, e, at); }
+  void operator()(const event::AttemptFreezeGivenUp& e) { GiveUpFreeze(world, e); }
   void operator()(const event::AttemptResizeRequested& e) { RequestResize(world, e, at); }
   void operator()(const event::AttemptResizeForced& e) {
     LiveOf(world, e.attempt).resize.forced = true;
@@ -405,8 +408,8 @@ struct Applier {
   // Rows that became known up to there are decided.
   void DecideRows(Experiment& experiment, uint64_t through) {
     experiment.answered_seq = through;
-    for (uint32_t number : world.index.experiments.at(experiment.id).live) {
-      Attempt& live = *experiment.trials.at(number).runs.live();
+    for (Trial* trial : TrialsWithAttempts(world, experiment)) {
+      Attempt& live = *trial->runs.live();
       std::erase_if(live.undecided, [&](const RowMark& mark) {
         if (mark.event_seq > through) return false;
         live.decided_seq = mark.row_seq;

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "head/core/apply_freeze.h"
 #include "head/core/apply_resize.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
@@ -120,6 +121,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   runs.evictions += evicted ? 1 : 0;
   if (lost || evicted) runs.lost_for += unsaved;
   Vacate(world, e.attempt, live);
+  EndFreeze(live, at);
   EndResize(world, owner, live);
   const OwnerPolicy& policy = PolicyOf(owner);
   if (policy.apply_ended != nullptr) policy.apply_ended(world, owner);
@@ -174,6 +176,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
   const auto is_older = [&](const auto& one) { return one.seq <= e.seq; };
   std::erase_if(live.checkpoint_rows, is_older);
   std::erase_if(live.shards, is_older);
+  live.freeze.skipped = 0;
   // A stored checkpoint is retired only for newer ones; one with replicas only may be lost before.
   if (!e.replicas.empty()) live.replicated_seq = e.seq;
   CountReplicas(world, e.replicas, 1);
@@ -190,6 +193,10 @@ void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at) {
     return known.rank > e.rank;
   });
   all.insert(place, {e.attempt.number, e.rank, at, e.outputs, resizes});
+}
+
+void ApplyPreemption(World& world, const event::PreemptionRequested& e) {
+  LiveOf(world, e.attempt).suspending = true;
 }
 
 void AddExit(World& world, const event::RankExited& e) {

@@ -27,6 +27,7 @@ void ApplyShard(World& world, const event::CheckpointShardCommitted& e);
 void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at);
 void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at);
 
+void ApplyPreemption(World& world, const event::PreemptionRequested& e);
 void AddExit(World& world, const event::RankExited& e);
 
 }  // namespace rt

@@ -116,12 +116,15 @@ struct Attempt {
   // Its trial continues from a checkpoint of another one: nothing more of this attempt counts.
   bool replaced = false;
   GpuUse gpu;  // Once it has ended.
+  Freeze freeze;
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
             undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
-            start_after, replicated_seq, ranks, resize, replaced, gpu);
+            start_after, replicated_seq, ranks, resize, replaced, gpu, freeze);
 
   uint32_t resizes() const { return generation - 1; }
+  // Stopped where it is: it holds memory, and neither cpus nor gpus.
+  bool is_frozen() const { return freeze.frozen_at != 0; }
   bool is_growing() const { return resize.members.size() > members.size(); }
   // The members that it is to grow by; they hold capacity already.
   std::vector<Member> Claims() const;
@@ -174,11 +177,14 @@ struct Runs {
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
   }
+  // The live attempt, unless it is frozen.
+  Attempt* running() { return live() == nullptr || live()->is_frozen() ? nullptr : live(); }
   // How long the live attempt has run since its newest checkpoint; and how long an attempt had, by
   // its newest one, since the one before that.
   Millis Unsaved(Millis now) const;
   Millis InNewest() const;
   const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
+  const Attempt* running() const { return const_cast<Runs*>(this)->running(); }
 };
 
 }  // namespace rt

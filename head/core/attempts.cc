@@ -2,6 +2,7 @@
 #include "common/base/check.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 
 namespace rt {
@@ -42,6 +43,7 @@ AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed
   // However it ended: it was not to continue.
   if (live.replaced) return AttemptOutcome::kSuspended;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
+  if (live.is_frozen()) return AttemptOutcome::kLost;  // It cannot have ended by itself.
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   // The machine's failure, however the program took it.
   const bool failed = observed.exit_code != 0 || observed.signal != 0;
@@ -185,7 +187,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
     return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
     NoteStart(draft, observed);
-  if (observed.phase != Observed::Phase::kExited) return;
+  if (observed.phase != Observed::Phase::kExited) return NoteFreeze(draft, observed);
   if (observed.broken_checkpoint) RetireBroken(draft, id.owner, live->checkpoint);
   if (ranks == 1) {
     TryEnd(draft, node, observed, *live);

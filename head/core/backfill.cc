@@ -58,6 +58,7 @@ bool MayFollow(Draft& draft, const BackfillState& backfill, const AttemptId& id,
   const World& world = draft.core.world;
   const Attempt* last = FindLive(world.state, id);
   if (last == nullptr || last->suspending || last->resize.is_pending()) return false;
+  if (last->is_frozen()) return false;
   if (world.index.backfills.contains(id)) return false;
   if (PolicyOf(id.owner).is_stopping(world.state, id.owner)) return false;
   if (RequestOf(world, id.owner) != wanted) return false;

@@ -214,7 +214,8 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     // ranks of an elastic attempt save together, so that one that was not asked would hold up all.
     const bool is_elastic = world.index.elastic.contains(owner);
     if (fence.rank != 0 && live.accepted[fence.rank] == 0 && !is_elastic) continue;
-    wanted.suspend = live.suspending;
+    wanted.suspend = live.suspending && !live.freeze.is_wanted();
+    wanted.freeze = live.freeze.is_wanted() ? live.freeze.round : 0;
     if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
     if (fence.rank == 0) wanted.profile_seq = ProfileSeq(world, fence.attempt);
     FillEviction(world, live, wanted);

@@ -197,7 +197,8 @@ struct Waiting {
   std::string frees;   // What would free it.
 };
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
-// Nodes on which the owner must not be placed: those excluded for it, while it fits on another.
+// Nodes on which the owner must not be placed: those excluded for it, while it fits on another; of
+// a frozen one, all but its own.
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
 
 // priorities.cc

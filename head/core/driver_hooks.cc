@@ -151,7 +151,7 @@ void TakeExplored(const World& world, const input::AnswerQuestions& input,
     if (HasOpenClone(trial) && trial.open_clone.seq > input.through) return;
   for (uint32_t number : index.paused)
     if (const Trial& trial = experiment.trials[number];
-        trial.pause_cause == PauseCause::kScheduler && IsOpen(trial) && !trial.runs.live())
+        trial.pause_cause == PauseCause::kScheduler && IsOpen(trial) && !trial.runs.running())
       answer.resumed.push_back(number);
 }
 

@@ -116,6 +116,12 @@ const auto kAttempts = Overloaded{
     [](const event::PreemptionRequested& e) { return Owned(e.attempt.owner); },
     [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },
     [](const event::AttemptResizeRequested& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptFreezeRequested& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptFrozen& e) {
+      return M{.owners = {e.attempt.owner}, .invites_placement = true};
+    },
+    [](const event::AttemptThawed& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptFreezeGivenUp& e) { return Owned(e.attempt.owner); },
     [](const event::AttemptResizeForced& e) { return Owned(e.attempt.owner); },
     [](const event::AttemptResizeGivenUp& e) {
       return M{.owners = {e.attempt.owner}, .invites_placement = true};

@@ -20,6 +20,7 @@
 #include "head/core/elastic_events.h"
 #include "head/core/executor_events.h"
 #include "head/core/facts.h"
+#include "head/core/freeze_events.h"
 #include "head/core/machine_events.h"
 #include "head/core/resize_events.h"
 
@@ -387,7 +388,9 @@ using EventVariant = std::variant<
     event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized,
     event::ResourcesRequested, event::GpuCleared, event::ExecutorRequested,
     event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
-    event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound, event::ExecutorDelayed>;
+    event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound, event::ExecutorDelayed,
+    event::AttemptFreezeRequested, event::AttemptFrozen, event::AttemptThawed,
+    event::AttemptFreezeGivenUp>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

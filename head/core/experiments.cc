@@ -9,6 +9,7 @@
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
+#include "head/core/freeze.h"
 #include "head/core/requests.h"
 #include "head/core/warm_start.h"
 
@@ -125,8 +126,11 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
   const bool is_told = cause == StopCause::kUser || cause == StopCause::kRule;
   StopCause trial_cause = is_told ? StopCause::kExperiment : cause;
   for (uint32_t number : live) RequestStop(draft, {id, number}, trial_cause, reason);
-  for (uint32_t number : pending)
-    draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
+  for (uint32_t number : pending) {
+    if (IsFrozen(draft.core.world, Owner::Of(TrialId{id, number})))
+      RequestStop(draft, {id, number}, trial_cause, reason);
+    else draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
+  }
   MaybeFinish(draft, id);
 }
 

@@ -84,6 +84,19 @@ struct Resize {
   bool is_pending() const { return !members.empty(); }
 };
 
+// An attempt that is stopped where it is, in place of saving and ending (docs/adr/0043).
+struct Freeze {
+  uint32_t round = 0;       // Of the newest request; counts from 1.
+  Millis requested_at = 0;  // 0: it is neither frozen nor to be frozen.
+  Millis frozen_at = 0;     // 0: it is not frozen.
+  std::string refused;      // Why it was not frozen, when it was last asked to be.
+  Millis total = 0;         // Of the freezes that are over.
+  Millis skipped = 0;       // The same, since its newest checkpoint or its start.
+  RT_FIELDS(Freeze, round, requested_at, frozen_at, refused, total, skipped);
+
+  bool is_wanted() const { return requested_at != 0; }
+};
+
 // So many bundles of this size.
 struct RequestedBundles {
   Resources each;

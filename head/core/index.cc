@@ -5,6 +5,7 @@
 #include "head/core/core.h"
 #include "head/core/devices.h"
 #include "head/core/draft.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 
@@ -22,6 +23,7 @@ bool IsFull(const ExperimentIndex& experiment) {
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
+  if (runs.live() != nullptr) return true;  // It is frozen.
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
   return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
@@ -57,15 +59,17 @@ void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
 }
 
-// `sign` 1: the members take their capacity, -1: they return it.
-void ChangeUsed(World& world, const Owner& owner, const std::vector<Member>& members, int sign) {
+// `sign` 1: the members take their capacity, -1: they return it. `frozen`: what they hold then.
+void ChangeUsed(World& world, const Owner& owner, const std::vector<Member>& members, int sign,
+                bool frozen = false) {
   const ResourceRequest& request = RequestOf(world, owner);
   for (const Member& member : members) {
-    const Resources& bundle = request.BundleOf(member.rank);
+    const Resources& whole = request.BundleOf(member.rank);
+    const Resources bundle = frozen ? HeldFrozen(whole) : whole;
     NodeIndex& node = world.index.nodes[member.node];
     if (sign > 0) node.used.Add(bundle);
     else node.used.Subtract(bundle);
-    for (uint32_t gpu : member.gpus) {
+    for (uint32_t gpu : frozen ? std::vector<uint32_t>() : member.gpus) {
       int64_t& units = node.gpus_used[gpu];
       units += sign * UnitsPerDevice(bundle);
       if (units == 0) node.gpus_used.erase(gpu);
@@ -170,8 +174,9 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
   if (attempt.is_backfilled()) {
     RT_CHECK(world.index.backfills.emplace(attempt.start_after, id).second);
   } else {
-    ChangeUsed(world, id.owner, attempt.members, 1);
+    ChangeUsed(world, id.owner, attempt.members, 1, attempt.is_frozen());
   }
+  if (attempt.freeze.is_wanted()) world.index.freezes.insert(id);
   if (RequestOf(world, id.owner).is_elastic()) world.index.elastic.insert(id.owner);
   Claim(world, id, attempt);
 }
@@ -200,7 +205,9 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   world.index.elastic.erase(id.owner);
   auto& backfills = world.index.backfills;
   if (attempt.is_backfilled()) backfills.erase(attempt.start_after);
-  if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt.members, -1);
+  world.index.freezes.erase(id);
+  if (!attempt.is_backfilled())
+    ChangeUsed(world, id.owner, attempt.members, -1, attempt.is_frozen());
   const auto found = backfills.find(id);
   if (found == backfills.end()) return;
   const AttemptId next = found->second;
@@ -234,7 +241,7 @@ void RefreshBest(World& world, TrialId changed) {
 void NotePaused(ExperimentIndex& index, const Trial& trial) {
   const bool is_paused = index.chosen.reviews && trial.pause_cause == PauseCause::kScheduler &&
                          trial.stop_cause == StopCause::kNone && trial.end == TrialEnd::kNone &&
-                         trial.runs.live() == nullptr;
+                         trial.runs.running() == nullptr;
   if (is_paused) index.paused.insert(trial.id.number);
   else index.paused.erase(trial.id.number);
 }
@@ -336,22 +343,22 @@ void IndexJob(World& world, const Job& job) {
 void ReindexRuns(World& world, const Owner& owner) {
   if (const Attempt* live = FindRuns(world.state, owner)->live()) {
     Occupy(world, {owner, live->number, live->generation}, *live);
-  } else if (PolicyOf(owner).may_run(world.state, owner)) {
-    AddReady(world, owner);
+    if (!live->is_frozen()) return;
   }
+  if (PolicyOf(owner).may_run(world.state, owner)) AddReady(world, owner);
 }
 
 void ReindexExperiment(World& world, const Experiment& experiment) {
   IndexExperiment(world, experiment);
   ExperimentIndex& index = world.index.experiments.at(experiment.id);
   for (const Trial& trial : experiment.trials)
-    if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
+    if (trial.runs.running() != nullptr) index.live.insert(trial.id.number);
   for (const Trial& trial : experiment.trials) {
     NoteEnd(index, trial);
     TakeOwn(index, trial);
     for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
-    const bool live = trial.runs.live() != nullptr;
-    if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
+    const bool runs = trial.runs.running() != nullptr;
+    if (!runs && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
     NotePaused(index, trial);
     ReindexRuns(world, Owner::Of(trial.id));
   }

@@ -6,6 +6,7 @@
 #include "common/base/limits_executors.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 
 namespace rt {
@@ -78,6 +79,10 @@ void CheckRuns(const Runs& runs, bool over) {
     newest = {attempt.number, attempt.generation};
     if (&attempt != &runs.attempts.back()) RT_CHECK(attempt.ended_at != 0);
     RT_CHECK(attempt.ended_at == 0 || !attempt.resize.is_pending());
+    const Freeze& freeze = attempt.freeze;
+    RT_CHECK(attempt.ended_at == 0 || !freeze.is_wanted());
+    RT_CHECK(!attempt.is_frozen() || (freeze.is_wanted() && attempt.members.size() == 1));
+    RT_CHECK(!freeze.is_wanted() || attempt.is_frozen() || attempt.suspending);
   }
   RT_CHECK(newest.first < runs.next_attempt);
   if (over) RT_CHECK(runs.live() == nullptr);
@@ -156,11 +161,16 @@ void CheckNodes(const World& world) {
           RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
       RT_CHECK(live->members.size() == RequestOf(world, fence.attempt.owner).bundles.size());
       if (node.draining) RT_CHECK(live->eviction_requested_at != 0);
+      RT_CHECK(live->freeze.is_wanted() == world.index.freezes.contains(fence.attempt));
       if (live->is_backfilled()) {
         const Attempt* before = FindLive(world.state, live->start_after);
         RT_CHECK(before != nullptr && before->members == live->members);
         RT_CHECK(world.index.backfills.at(live->start_after) == fence.attempt);
         ++backfilled;
+        continue;
+      }
+      if (live->is_frozen()) {
+        used.Add(HeldFrozen(bundle));
         continue;
       }
       used.Add(bundle);
@@ -255,7 +265,7 @@ void CheckInvariants(const Core& core) {
     uint64_t ready = 0;
     for (const Trial& trial : experiment.trials) {
       bool over = trial.end != TrialEnd::kNone;
-      const bool runs = trial.runs.live() != nullptr;
+      const bool runs = trial.runs.running() != nullptr;
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.finishing);

@@ -14,6 +14,7 @@
 #include "common/spec/slips.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
@@ -110,6 +111,19 @@ absl::Status CheckGpuTypes(const std::vector<Resources>& sizes, const ResourceRe
                      GpuTypeResource(wanted.gpu_types.front()));
 }
 
+// A frozen owner gets nothing but what it had.
+bool ThawOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
+             const Owner& owner, const std::set<NodeId>& closed) {
+  const ResourceRequest needed = NeededToThaw(wanted);
+  const std::vector<Member> members = FindRuns(draft.state(), owner)->live()->members;
+  if (TryThaw(draft, owner, closed)) {
+    preemptions.NotePlaced(needed, members);
+    return true;
+  }
+  preemptions.PlanForOwner(needed, owner);
+  return false;
+}
+
 // Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
 bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
               const ReadyQueue& queue) {
@@ -117,6 +131,10 @@ bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& 
     const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
     std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
     closed.insert(avoided.begin(), avoided.end());
+    if (IsFrozen(draft.core.world, owner)) {
+      if (ThawOne(draft, preemptions, wanted, Owner(owner), closed)) return true;
+      continue;
+    }
     auto members = FindPlaces(draft.core, wanted, draft.now, closed);
     if (members.has_value()) {
       preemptions.NotePlaced(wanted, *members);
@@ -134,7 +152,7 @@ bool TryBackfill(Draft& draft, const PreemptionPlan& preemptions, const Resource
                  const ReadyQueue& queue) {
   const auto& [order, owner] = *queue.by_order.begin();
   const World& world = draft.core.world;
-  if (RunsBelow(world, -order.behind)) return false;
+  if (RunsBelow(world, -order.behind) || IsFrozen(world, owner)) return false;
   std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
   closed.merge(AvoidedBy(world, owner));
   return Backfill(draft, wanted, queue, closed);
@@ -163,6 +181,12 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
 
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {
   const Runs& runs = *FindRuns(world.state, owner);
+  if (runs.live() != nullptr && runs.live()->is_frozen()) {  // It continues where it is.
+    std::set<NodeId> others;
+    for (const auto& [id, node] : world.state.nodes)
+      if (id != runs.live()->members.front().node) others.insert(id);
+    return others;
+  }
   if (runs.excluded.empty()) return {};
   const std::vector<Resources> others = SizesWithout(world, runs.excluded);
   return CouldFit(others, RequestOf(world, owner)) ? runs.excluded : std::set<NodeId>{};

@@ -4,6 +4,7 @@
 
 #include "common/base/limits.h"
 #include "head/core/backfill.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 
 namespace rt {
@@ -45,7 +46,9 @@ void PreemptionPlan::CollectRunning() {
       const Attempt& live = *trial.runs.live();
       if (live.is_backfilled()) continue;  // It holds no capacity.
       if (IsEnding(trial, live)) {
-        ReturnCapacity(capacities_, RequestOf(world, owner), live.members);
+        const ResourceRequest& request = RequestOf(world, owner);
+        const bool keeps = live.freeze.is_wanted();  // Its memory.
+        ReturnCapacity(capacities_, keeps ? NeededToThaw(request) : request, live.members);
       } else {
         runners_.push_back({{owner, live.number, live.generation}, PriorityOf(world, id),
                             live.placed_at, &live});
@@ -104,16 +107,32 @@ bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) 
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
   const auto ending = FindVictims(wanted, priority, avoided);
   if (!ending.has_value()) return false;
+  const bool can_freeze = FitsBesideFrozen(wanted, *ending, avoided);
   for (const Runner& one : *ending) {
     ReturnCapacity(capacities_, RequestOf(world, one.id.owner), one.attempt->members);
     std::erase_if(runners_, [&](const Runner& runner) { return runner.id == one.id; });
     CancelBackfills(draft_, one.id, "its capacity is needed for a higher priority");
     draft_.Emit(event::PreemptionRequested{one.id, owner.trial().experiment});
+    if (can_freeze) TryFreeze(draft_, one.id.owner);
   }
   const auto members = PutInto(capacities_, wanted, avoided);
   if (!members.has_value()) return false;
   Reserve(*members, priority);
   return true;
+}
+
+// Those of them that may be frozen keep their memory: whether that is no obstacle.
+bool PreemptionPlan::FitsBesideFrozen(const ResourceRequest& wanted,
+                                      const std::vector<Runner>& ending,
+                                      const std::set<NodeId>& avoided) const {
+  const World& world = draft_.core.world;
+  std::vector<FreeCapacity> capacities = capacities_;
+  for (const Runner& one : ending) {
+    const ResourceRequest& request = RequestOf(world, one.id.owner);
+    const bool keeps = MayFreeze(world, one.id.owner);
+    ReturnCapacity(capacities, keeps ? NeededToThaw(request) : request, one.attempt->members);
+  }
+  return PutInto(capacities, wanted, avoided).has_value();
 }
 
 std::optional<std::vector<PreemptionPlan::Runner>> PreemptionPlan::FindVictims(

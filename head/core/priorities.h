@@ -41,6 +41,8 @@ class PreemptionPlan {
   void Reserve(const std::vector<Member>& members, int priority);
   void CollectRunning();
   bool Preempt(const Owner& owner, const ResourceRequest& wanted);
+  bool FitsBesideFrozen(const ResourceRequest& wanted, const std::vector<Runner>& ending,
+                        const std::set<NodeId>& avoided) const;
   // The attempts that have to end so that the request fits: empty when it fits already, nullopt
   // when it does not fit without all of them either.
   std::optional<std::vector<Runner>> FindVictims(const ResourceRequest& wanted, int priority,

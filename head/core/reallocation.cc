@@ -152,7 +152,8 @@ void ConsiderReallocation(Draft& draft, const AttemptId& attempt, uint64_t seq) 
   const ExperimentSpec& spec = world.index.experiments.at(id.experiment).spec;
   const Trial& trial = *FindTrial(world.state, id);
   const Attempt* live = FindLive(world.state, attempt);
-  if (!spec.reallocation.is_given() || live == nullptr || live->suspending || live->replaced)
+  if (!spec.reallocation.is_given() || live == nullptr || live->suspending || live->replaced ||
+      live->is_frozen())
     return;
   if (live->accepted.front() != seq) return;
   if (trial.stop_cause != StopCause::kNone || trial.pause_cause != PauseCause::kNone) return;

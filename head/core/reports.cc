@@ -274,7 +274,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     verdict.reason = trial->stop_reason;
   }
   live = FindLive(draft.state(), batch.attempt);
-  verdict.suspend = live != nullptr && live->suspending;
+  verdict.suspend = live != nullptr && live->suspending && !live->freeze.is_wanted();
   if (live != nullptr && live->replaced && !verdict.stop) {
     verdict.stop = true;
     verdict.reason =

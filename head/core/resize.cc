@@ -71,6 +71,7 @@ absl::StatusOr<const Attempt*> FindResizable(Draft& draft, const Owner& owner) {
     return Refuse(owner, "it saves no checkpoint from which it could continue", "resize a trial");
   const Attempt* live = FindRuns(world.state, owner)->live();
   if (live == nullptr || live->is_backfilled()) return Refuse(owner, "it is not running", "");
+  if (live->is_frozen()) return Refuse(owner, "it is frozen", "resume it first");
   const bool is_ending = live->suspending || policy->is_stopping(world.state, owner) ||
                          !live->exits.empty() || live->resize.forced;
   if (is_ending) return Refuse(owner, "it is ending", "wait until it runs again");

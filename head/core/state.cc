@@ -15,7 +15,7 @@ bool MayRun(const Experiment& experiment, const Trial& trial) {
 }
 
 bool WantsNodes(const Experiment& experiment, const Trial& trial) {
-  return MayRun(experiment, trial) && trial.runs.live() == nullptr;
+  return MayRun(experiment, trial) && trial.runs.running() == nullptr;
 }
 
 const CheckpointRow* Attempt::CheckpointRowAt(uint64_t seq) const {
@@ -106,7 +106,8 @@ Millis Runs::Unsaved(Millis now) const {
   Millis from = attempt->started_at;
   if (!checkpoints.empty() && checkpoints.back().IsOf(*attempt))
     from = std::max(from, checkpoints.back().committed_at);
-  return now - from;
+  const Millis until = attempt->is_frozen() ? attempt->freeze.frozen_at : now;
+  return std::max<Millis>(0, until - from - attempt->freeze.skipped);
 }
 
 Millis Runs::InNewest() const {

@@ -244,8 +244,8 @@ struct ExperimentIndex {
   bool closed = false;                      // Therefore the head proposes no more trials of it.
   ChosenAlgorithms chosen;
   std::vector<std::string> stop_names;      // Of the values that its stop expression reads.
-  std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
-  std::set<uint32_t> live;                  // Trials with a live attempt.
+  std::set<uint32_t> pending;               // Trials that do not run and are not over.
+  std::set<uint32_t> live;                  // Trials with a live attempt that is not frozen.
   std::set<uint32_t> paused;  // Of the pending ones, those that its scheduler may resume itself.
   std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
   std::set<std::string> names;              // Names and directories that its driver gave trials.
@@ -293,6 +293,7 @@ struct Index {
   std::map<Owner, QueueOrder> ready_order;
   std::map<AttemptId, AttemptId> backfills;  // By attempt: the one that starts after it; both live.
   std::set<AttemptId> resizing;              // Live ones whose resize is under way.
+  std::set<AttemptId> freezes;               // Live ones that are frozen, or are to be.
   std::set<Owner> elastic;                   // Live ones whose size the head changes.
   uint64_t capacity_version = 0;             // Of what is in use, and of what is there.
   uint64_t profiled_attempts = 0;            // That measured something, since the index was made.
@@ -414,6 +415,7 @@ struct Soft {
   std::map<Owner, ElasticTry> elastic_tries;  // Of elastic owners that run.
   std::map<Owner, ElasticShare> elastic_shares;
   bool try_place = false;  // Something changed since the last placement round.
+  std::map<Owner, Millis> thaw_waits;     // Of frozen owners that wait for their nodes: since when.
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
   std::optional<uint32_t> max_workers;    // Of all pools together, as it said.
   std::map<NodeId, Millis> idle_since;    // Of nodes by demand that have nothing to do.

@@ -8,6 +8,7 @@
 #include "head/core/core.h"
 #include "head/core/draft.h"
 #include "head/core/event_table.h"
+#include "head/core/freeze.h"
 
 namespace rt {
 namespace {
@@ -140,6 +141,7 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
   ExpireLeases(draft);
   ReviewResizes(draft);
+  ReviewFreezes(draft);
   if (core.soft.try_place) {
     Place(draft);
     ShrinkForWaiting(draft);

@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/freeze.h"
 
 namespace rt {
 namespace {
@@ -111,8 +112,12 @@ absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input
   if (experiment->paused) return absl::OkStatus();
   draft.Emit(event::ExperimentPaused{input.experiment, input.reason});
   CancelBackfills(draft, input.experiment, "its experiment was paused");
-  for (uint32_t number : draft.index().experiments.at(input.experiment).live)
-    draft.MarkDirty(Owner::Of(TrialId{input.experiment, number}));
+  const std::set<uint32_t> live = draft.index().experiments.at(input.experiment).live;
+  for (uint32_t number : live) {
+    const Owner owner = Owner::Of(TrialId{input.experiment, number});
+    draft.MarkDirty(owner);
+    TryFreeze(draft, owner);
+  }
   return absl::OkStatus();
 }
 
@@ -186,6 +191,7 @@ absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
   if (is_paused) return absl::OkStatus();
   draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
   CancelBackfill(draft, Owner::Of(input.trial), "it was paused");
+  if (input.cause == PauseCause::kUser) TryFreeze(draft, Owner::Of(input.trial));
   return absl::OkStatus();
 }
 

@@ -344,6 +344,7 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     added->set_judged_seq(desired.decided_seq);
     added->set_whole_seq(desired.complete_seq);
     added->set_profile_seq(desired.profile_seq);
+    added->set_freeze(desired.freeze);
     if (desired.start_after.owner.kind != Owner::Kind::kNone)
       *added->mutable_after() = ToWire(Fence{desired.start_after, 0});
     // The worker asks again for an attempt that came without its body.

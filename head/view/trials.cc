@@ -61,12 +61,19 @@ bool HasRowOfItsOwn(const Trial& trial) {
   return newest.number > trial.clones.back().attempt && newest.accepted.front() > 0;
 }
 
+// In all its freezes.
+Millis FrozenFor(const Attempt& attempt, Millis now) {
+  const Millis current = attempt.is_frozen() ? now - attempt.freeze.frozen_at : 0;
+  return attempt.freeze.total + std::max<Millis>(0, current);
+}
+
 Json RuntimeOf(const Trial& trial, Millis now) {
   if (trial.runs.attempts.empty()) return Json();
   Millis total = 0;
   for (const Attempt& attempt : trial.runs.attempts) {
     if (attempt.started_at == 0) continue;
-    total += (attempt.ended_at == 0 ? now : attempt.ended_at) - attempt.started_at;
+    total += (attempt.ended_at == 0 ? now : attempt.ended_at) - attempt.started_at -
+             FrozenFor(attempt, now);
   }
   return Json(ToSeconds(total));
 }
@@ -96,6 +103,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial, Wai
   item.Set("name", TrialName(experiment, index, trial.id.number));
   item.Set("state", TrialStateName(core, trial));
   item.Set("reason", TextOrNull(reason));
+  item.Set("frozen", trial.runs.live() != nullptr && trial.runs.live()->is_frozen());
   item.Set("params", ParsedOrNull(trial.params));
   item.Set("attempt", newest.number == 0 ? Json() : Json(newest.number));
   item.Set("node_ids", NodeIdsOf(trial.runs));
@@ -308,6 +316,9 @@ Json AttemptsOf(const Core& core, const Owner& owner, const Runs& runs) {
          {"exit_code", exited && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
          {"signal", over && attempt.signal != 0 ? Json(attempt.signal) : Json()},
          {"reason", TextOrNull(attempt.reason)},
+         {"frozen", attempt.is_frozen()},
+         {"frozen_s", ToSeconds(FrozenFor(attempt, core.world.state.time))},
+         {"freeze_refused", TextOrNull(attempt.freeze.refused)},
          {"gpu", GpuJson(GpuUseOf(core, {owner, attempt.number, attempt.generation}, attempt))},
          {"retry_rule", attempt.rule == 0 ? Json() : Json(attempt.rule)},
          {"last_seq", Json(attempt.accepted.empty() ? 0 : attempt.accepted.front())}}));
@@ -323,7 +334,7 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
     case TrialEnd::kNone: break;
   }
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
-  const Attempt* live = trial.runs.live();
+  const Attempt* live = trial.runs.running();
   if (live != nullptr && live->started_at != 0) return "RUNNING";
   if (live != nullptr && !live->is_backfilled()) return "STARTING";
   const bool paused = trial.pause_cause != PauseCause::kNone ||

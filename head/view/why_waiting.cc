@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/gpu_type.h"
 #include "head/core/executor_index.h"
+#include "head/core/freeze.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/pools.h"
@@ -114,6 +116,10 @@ Waiting WhyEnding(const World& world, const Owner& owner) {
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->suspending) return {};
   const std::string before = QueuedBefore(world, owner);
+  if (live->freeze.is_wanted())
+    return {"was asked to save, and is then frozen where it is" +
+                (before.empty() ? "" : ": its capacity is for " + before),
+            "its next checkpoint; it continues when there is capacity again"};
   return {"was asked to save and end" + (before.empty() ? "" : ": its capacity is for " + before),
           "its next checkpoint; it resumes when there is capacity again"};
 }
@@ -194,11 +200,34 @@ Waiting WhyDelayed(const State& state, const Owner& owner, Millis now) {
           "the end of its pause, at " + FormatTime(executor.restart_at)};
 }
 
+// Of an owner that continues where it is frozen.
+Waiting WhyFrozen(const World& world, const Owner& owner) {
+  if (!IsFrozen(world, owner) || !world.index.ready_order.contains(owner)) return {};
+  const Member& member = FindRuns(world.state, owner)->live()->members.front();
+  const ResourceRequest needed = NeededToThaw(RequestOf(world, owner));
+  const std::string node = world.state.nodes.at(member.node).name;
+  return {"is frozen on " + node + ", and waits for its " + Describe(needed) + " there",
+          "free capacity on " + node + "; when only another node has it for " +
+              std::to_string(limits::kThawWait / 1'000) +
+              " s, it starts there from its newest checkpoint"};
+}
+
+// What is to be known of a freeze beside the reason: where it is frozen, or why it is not.
+std::string FreezeText(const World& world, const Owner& owner) {
+  const Runs* runs = FindRuns(world.state, owner);
+  if (runs == nullptr || runs->attempts.empty()) return "";
+  const Attempt& newest = runs->attempts.back();
+  if (newest.is_frozen() && !world.index.ready_order.contains(owner))
+    return "; frozen on " + world.state.nodes.at(newest.members.front().node).name;
+  return newest.freeze.refused.empty() ? "" : "; it was not frozen: " + newest.freeze.refused;
+}
+
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting delayed = WhyDelayed(world.state, owner, now); !delayed.reason.empty())
     return delayed;
+  if (Waiting frozen = WhyFrozen(world, owner); !frozen.reason.empty()) return frozen;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;
@@ -297,6 +326,7 @@ std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis 
 
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   Waiting waiting = WhyNotPlaced(core, owner, now);
+  if (!waiting.reason.empty()) waiting.reason += FreezeText(core.world, owner);
   const bool is_ready = core.world.index.ready_order.contains(owner);
   if (core.soft.pools.empty() || waiting.reason.empty() || !is_ready) return waiting;
   const std::string pools = WhatPoolsDo(core, RequestOf(core.world, owner), now);

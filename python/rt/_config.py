@@ -102,6 +102,7 @@ class RunConfig:
     trial, and starts without asking the head. If such a trial is withdrawn from a silent node, it
     is not known whether it started.
     limit_cpu: the kernel limits each trial to the cpus that it asked for, if the node supports it.
+    suspend: trials that are paused or preempted are frozen where they are, and continue there.
     preflight: True, or {"min_bus_gbps": 200}: rt-probe tests the gpus of a trial before it starts.
     A gpu that fails takes no more work, and the trial starts elsewhere.
     """
@@ -120,6 +121,7 @@ class RunConfig:
     priority: int = 0
     short_trials: bool = False
     limit_cpu: bool = False
+    suspend: bool = False
     preflight: Union[bool, dict[str, float]] = False
     local_dir: Optional[str] = field(default=None, repr=False)
 

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Optional
 
-from rt._json import number_at, numbers
+from rt._json import flatten, number_at, numbers
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -51,3 +51,18 @@ def is_met(tree: dict[str, Any], row: dict[str, Any]) -> Optional[bool]:
     if left is None or right is None:
         return None
     return _COMPARISONS[word](left, right)
+
+
+def is_over(
+    row: dict[str, Any],
+    rules: list[dict[str, Any]],
+    tree: Optional[dict[str, Any]],
+    time_attr: str,
+    max_t: Optional[float],
+) -> bool:
+    """Whether a trial ends after this row: by a rule, by the expression, or at `max_t`."""
+    flat = flatten(row)
+    if meets_any(rules, flat) or (tree and is_met(tree, flat)):
+        return True
+    reached = number_at(flat, time_attr) if max_t is not None else None
+    return reached is not None and max_t is not None and reached >= max_t

@@ -20,8 +20,9 @@ from typing import Any, NoReturn, Optional
 
 from rt._barrier import Barrier
 from rt._checkpoint import Checkpoint
-from rt._json import clean_row, dump, flatten, number_at, numbers
-from rt._rules import is_met, meets_any
+from rt._freeze import FreezeNotice
+from rt._json import clean_row, dump, number_at, numbers
+from rt._rules import is_over
 from rt._signals import leave_to_children, set_handler
 from rt._wire import Wire, refusal
 
@@ -60,6 +61,7 @@ class Session:
         self._terminated = False
         self._stop_told = False
         self._pause_told = False
+        self._freezes = FreezeNotice()
         self._last_row: dict[str, Any] = {}
         self._move_told = False
         self._told_more = False  # Messages other than reports, which are not acknowledged.
@@ -171,6 +173,9 @@ class Session:
         if stop or (self.stopping and not self.defers_stop):
             self.ended = True
             raise self.stop_exception()
+        if self._freezes.has_nothing(checkpoint is not None, self._saves):
+            self._notice_end = None
+            self.tell({"op": "nothing_to_save"})
         # A paused trial that never saves has nothing to wait for.
         leaves = checkpoint is not None and (self._pause_told or self._move_told)
         if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
@@ -223,6 +228,7 @@ class Session:
     def _report(
         self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint], together: bool
     ) -> bool:
+        self._read_without_blocking()  # The time of a freeze does not count in this row.
         row = self._filled(metrics)
         ends = bool(row["done"]) or self._rule_met(numbers(row))
         row["done"] = ends
@@ -291,14 +297,7 @@ class Session:
         }
 
     def _rule_met(self, row: dict[str, Any]) -> bool:
-        flat = flatten(row)
-        if meets_any(self._rules, flat) or (self._stop_when and is_met(self._stop_when, flat)):
-            return True
-        if self._max_t is not None:
-            reached = number_at(flat, self._time_attr)
-            if reached is not None and reached >= self._max_t:
-                return True
-        return False
+        return is_over(row, self._rules, self._stop_when, self._time_attr, self._max_t)
 
     def _takes_milestone(self, row: dict[str, Any]) -> bool:
         reached = number_at(row, self._time_attr)
@@ -342,10 +341,12 @@ class Session:
             self._rank_barrier.take(message)
         elif op == "stop":
             self._stop_told = True
-        elif op == "pause":
-            self._pause_told = True
-            left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
-            self._notice_end = time.monotonic() + float(left_s)
+        elif op == "thawed":
+            self._last, self._notice_end = self._last + self._freezes.take(message), None
+        elif op in ("pause", "save"):
+            self._pause_told = self._pause_told or op == "pause"
+            self._freezes.take(message)
+            self._notice_end = time.monotonic() + message.get("deadline_s", NOTICE_DEFAULT_S)
         if error := message.get("error"):  # The report would be refused again.
             self._unacked = deque(each for each in self._unacked if each[0] != seq)
             raise refusal(error)

@@ -169,6 +169,24 @@ TEST_CASE("gpu use: a fault is that of the attempts that hold the gpu then, and 
   CHECK(attempts.FaultOf(FenceOf(1)) == "Xid 79");
 }
 
+TEST_CASE("gpu use: a frozen attempt has its gpus neither in use nor to give back") {
+  GpuAttempts attempts;
+  attempts.Begin(Holder(1, {"GPU-a"}, kUnit), 1'000);
+  attempts.SetFrozen(FenceOf(1), true, 2'000);
+  CHECK_FALSE(attempts.IsHeld("GPU-a"));
+  attempts.Add({SampleAt("GPU-a", 100, 10)});
+  CHECK(attempts.NoteFault({"GPU-a"}, "Xid 79").empty());
+  CHECK(attempts.UseOf(FenceOf(1), 5'000).samples == 0);
+  CHECK(attempts.UseOf(FenceOf(1), 5'000).device_ms == 1'000);
+  attempts.SetFrozen(FenceOf(1), false, 6'000);
+  CHECK(attempts.IsHeld("GPU-a"));
+  CHECK(attempts.UseOf(FenceOf(1), 7'000).device_ms == 2'000);
+  attempts.SetFrozen(FenceOf(1), true, 7'000);
+  attempts.End(FenceOf(1), 8'000);
+  CHECK(attempts.IsGivenBack(FenceOf(1)));
+  CHECK(attempts.Endings().empty());
+}
+
 TEST_CASE("give back: what was there before does not count, memory beyond the idle gpu does") {
   const GpuHolders idle{.used = 500 << 20, .processes = {Process(1)}};
   const auto is_free = [&](const GpuHolders& now, const std::set<uint64_t>& own, bool shared) {

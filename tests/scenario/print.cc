@@ -104,6 +104,7 @@ std::string Print(const std::vector<DesiredAttempt>& desired) {
     text +=
         " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
         (wanted.suspend ? " (suspend)" : "") +
+        (wanted.freeze > 0 ? " (freeze " + std::to_string(wanted.freeze) + ")" : "") +
         (wanted.evict ? " (move" + ByWhen(wanted.evict_by) + ")" : "") +
         (wanted.complete_seq > 0 ? " (whole " + std::to_string(wanted.complete_seq) + ")" : "") +
         (wanted.decided_seq > 0 ? " (judged " + std::to_string(wanted.decided_seq) + ")" : "");

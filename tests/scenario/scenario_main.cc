@@ -1,21 +1,18 @@
 // scenario FILE…: plays stories and compares. A story is made of blocks: commands, "----", and what
 // follows from them, up to an empty line. RT_BLESS=1 writes what really follows into the files.
 //
-//   join NAME cpu=4 [gpu=1] [type=H100] [machine=N]   a token, an identity, the first Sync
-//   experiment KEY [job=ID] JSON | job KEY JSON
-//   run NAME FENCE PID               the node says that it runs; also: sync NAME
-//   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
-//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|oom|raised|gpu_failed|logged PATTERN]
-//   report NAME FENCE SEQ ITERATION JSON
-//   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
-//   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
-//   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
-//   why trial|job ID
-//   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
-//   drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon: a lost node is forgotten
-//   remove NAME                      the provider
-//   wait MILLIS                      ticks, and Syncs of every node that is not silent
-//   stall MILLIS                     the head stands still
+//   join NAME cpu=4 [gpu=1] [type=H100] [memory=GIB] [machine=N]   a token, an identity, the first
+//   Sync experiment KEY [job=ID] JSON | job KEY JSON run NAME FENCE PID [frozen ROUND | refused
+//   ROUND WHY]   the node says that; also: sync NAME port NAME FENCE PORT             the node
+//   keeps a port for the ranks to meet at exit NAME FENCE CODE LAST_SEQ
+//   [unseen|suspended|hung|oom|raised|gpu_failed|logged PATTERN] report NAME FENCE SEQ ITERATION
+//   JSON checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other
+//   ranks held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the
+//   store yet keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what
+//   became of it why trial|job ID notice NAME MILLIS|off [REASON]  the node says that it is to go,
+//   in so many milliseconds drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon:
+//   a lost node is forgotten remove NAME                      the provider wait MILLIS ticks, and
+//   Syncs of every node that is not silent stall MILLIS                     the head stands still
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
 //   away NAME MILLIS                 its daemon is stopped, and announces to be back by then
 //   daemon_ended NAME                the provider saw it end, and starts it again
@@ -130,14 +127,7 @@ void Story::Join(std::istream& words) {
   const std::string name = Next<std::string>(words);
   input::CreateToken token{.token = "token-" + name, .role = "worker", .ttl = 60'000};
   NodeSide& node = nodes_[name];
-  for (std::string flag; words >> flag;) {
-    Resources& size = node.inventory.resources;
-    const std::string text = flag.substr(flag.find('=') + 1);
-    const int64_t value = std::atoll(text.c_str());
-    if (flag.starts_with("type=")) AddGpuType(size, text);
-    else if (flag.starts_with("machine=")) token.machine = static_cast<uint64_t>(value);
-    else (flag.starts_with("cpu=") ? size.cpu : size.gpu) = value * kUnit;
-  }
+  for (std::string flag; words >> flag;) TakeFlag(flag, token.machine, node.inventory.resources);
   Give(token);
   node.id = Give(input::UseToken{token.token, name}).node;
   Sync(node);
@@ -191,7 +181,7 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     observed.port = Next<uint32_t>(words);
   } else if (verb == "run") {
     observed.phase = Observed::Phase::kRunning;
-    observed.pid = Next<uint64_t>(words);
+    TakeRunning(words, observed);
   } else {
     observed.phase = Observed::Phase::kExited;
     observed.exit_code = Next<int32_t>(words);

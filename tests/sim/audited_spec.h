@@ -85,6 +85,7 @@ struct AuditedSpec {
   };
   std::vector<Rule> retry;
   int64_t hangs_allowed = 0;
+  bool suspends = false;
   int64_t breaker_trials = 5;
 
   void ReadPolicies(const Json& json);

@@ -64,7 +64,8 @@ Auditor::OwnerBook& Auditor::OwnerOf(const Owner& owner) {
 }
 Auditor::OwnerBook& Auditor::LiveOf(const AttemptId& attempt) {
   OwnerBook& owner = OwnerOf(attempt.owner);
-  Must(owner.live && owner.number == attempt.number && owner.generation == attempt.generation,
+  Must((owner.live || owner.frozen) && owner.number == attempt.number &&
+           owner.generation == attempt.generation,
        "nothing is accepted from an attempt that is not the live one");
   return owner;
 }
@@ -262,7 +263,7 @@ void Auditor::On(const event::ExperimentFinished& e) {
 
 void Auditor::On(const event::AttemptPlaced& e) {
   OwnerBook& owner = OwnerOf(e.attempt.owner);
-  Must(!owner.live, "one live attempt per owner");
+  Must(!owner.live && !owner.frozen, "one live attempt per owner");
   Must(!owner.over, "what is over does not run again");
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
@@ -287,6 +288,8 @@ void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpo
   owner.generation = attempt.generation;
   owner.begun_at = at_;
   owner.suspending = owner.evicting = owner.forced = owner.replaced = false;
+  owner.freezing = owner.frozen = false;
+  owner.freeze_round = 0;
   owner.resize_after.reset();
   owner.saved_seq = owner.decided_seq = 0;
   owner.started.clear();
@@ -372,7 +375,8 @@ void Auditor::On(const event::AttemptEnded& e) {
   Release(owner, e.attempt);
   if (owner.asks.ranks_max != 0) owner.asks.Resize(owner.asks.ranks_asked);
   else if (shrinks) owner.asks.Resize(next);  // However it ended.
-  owner.live = false;
+  const bool was_live = owner.live;
+  owner.live = owner.frozen = owner.freezing = false;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;
   if (e.attempt.owner.is_executor()) NoteExecutorEnd(e);
@@ -381,7 +385,8 @@ void Auditor::On(const event::AttemptEnded& e) {
   const bool own_fault =
       e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;
   if (own_fault && !e.excused) ++owner.failures;
-  if (e.attempt.owner.is_trial()) --ExperimentOf(e.attempt.owner.trial().experiment).live;
+  if (e.attempt.owner.is_trial() && was_live)
+    --ExperimentOf(e.attempt.owner.trial().experiment).live;
 }
 void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const {
   Must(e.outcome != AttemptOutcome::kNone, "an attempt ends somehow");
@@ -390,7 +395,10 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     const bool gpu_failed = std::any_of(
         truth_->runs.begin(), truth_->runs.end(),
         [&](const auto& run) { return run.first.attempt == e.attempt && run.second.gpu_failed; });
-    Must(!calm_ || has_vanished || gpu_failed, "no attempt is lost once the faults are over");
+    const auto frozen = truth_->runs.find({e.attempt, 0});
+    const bool was_killed = frozen != truth_->runs.end() && frozen->second.killed_frozen;
+    Must(!calm_ || has_vanished || gpu_failed || was_killed,
+         "no attempt is lost once the faults are over");
     return;
   }
   if (e.outcome == AttemptOutcome::kWithdrawn) return CheckWithdrawn(e, owner);
@@ -398,6 +406,9 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(owner.stop_requested, "somebody asked it to stop");
     return;
   }
+  const bool is_moved =
+      e.outcome == AttemptOutcome::kSuspended || e.outcome == AttemptOutcome::kPreempted;
+  if (owner.frozen && is_moved) return CheckFrozenEnd(e, owner);
   if (e.outcome == AttemptOutcome::kSuspended) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
     auto run = truth_->runs.find({e.attempt, 0});

@@ -162,6 +162,9 @@ class Auditor {
     std::set<NodeId> excluded, hung_on;
     uint64_t hangs = 0;
     bool must_fail = false;   // A retry rule said so.
+    // Frozen: it is not `live`, and it is its owner's attempt.
+    bool freezing = false, frozen = false;
+    uint32_t freeze_round = 0;
     bool evicting = false;    // Since it was placed a node of it has begun to drain.
   };
   struct ExecutorBook {
@@ -277,6 +280,10 @@ class Auditor {
   void On(const event::AttemptPlaced& e);
   void On(const event::AttemptStarted& e);
   void On(const event::AttemptEnded& e);
+  void On(const event::AttemptFreezeRequested& e);
+  void On(const event::AttemptFrozen& e);
+  void On(const event::AttemptThawed& e);
+  void On(const event::AttemptFreezeGivenUp& e);
   void On(const event::AttemptResizeRequested& e);
   void On(const event::AttemptResizeForced& e);
   void On(const event::AttemptResizeGivenUp& e);
@@ -346,6 +353,7 @@ class Auditor {
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
   std::set<uint64_t> RowsTaken(const AttemptId& attempt, uint64_t epoch, const Truth& truth) const;
+  void CheckFrozenEnd(const event::AttemptEnded& e, const OwnerBook& owner) const;
   void CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerBook& owner) const;
   void CheckBroken();
   void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);

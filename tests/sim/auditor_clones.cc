@@ -170,7 +170,7 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
   owner.checkpoints.push_back(own);
   trial.params = clone.params;
   trial.kept.clear();  // Its best value is that of the rows to come.
-  if (owner.live) owner.suspending = owner.replaced = true;
+  if (owner.live || owner.frozen) owner.suspending = owner.replaced = true;
 }
 
 }  // namespace rt::sim

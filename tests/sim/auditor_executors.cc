@@ -144,7 +144,8 @@ Millis Auditor::HeardAt(const TruthSession& session) const {
 
 bool Auditor::IsLive(const AttemptId& attempt) {
   const OwnerBook& owner = OwnerOf(attempt.owner);
-  return owner.live && owner.number == attempt.number && owner.generation == attempt.generation;
+  return (owner.live || owner.frozen) && owner.number == attempt.number &&
+         owner.generation == attempt.generation;
 }
 
 void Auditor::CheckSessions() {

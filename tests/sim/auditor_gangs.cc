@@ -108,7 +108,7 @@ void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
     NodeBook& node = NodeOf(member.node);
     node.live.erase(attempt);
     node.busy_at = at_;
-    Return(member, owner.asks.bundles.at(member.rank));
+    if (!owner.frozen) Return(member, owner.asks.bundles.at(member.rank));
   }
   owner.members.clear();
   Inherit(attempt);

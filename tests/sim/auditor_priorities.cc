@@ -19,7 +19,8 @@ void Auditor::On(const event::PreemptionRequested& e) {
   Must(std::any_of(by.trials.begin(), by.trials.end(),
                    [](const TrialBook& trial) { return Waits(trial.runs); }),
        "a trial waits for the preempted capacity");
-  Must(!owner.suspending && !owner.stop_requested, "an attempt that ends anyway is not preempted");
+  Must(owner.live && !owner.suspending && !owner.stop_requested,
+       "an attempt that ends anyway is not preempted");
   owner.suspending = true;
 }
 
@@ -32,7 +33,8 @@ void Auditor::CheckFirst(TrialId id) const {
                          !experiment.paused && experiment.spec.max_concurrent == 0;
     if (!is_open || experiment.spec.priority <= mine.spec.priority) continue;
     for (const TrialBook& trial : experiment.trials)
-      Must(!Waits(trial.runs) || !trial.runs.excluded.empty() || trial.runs.asks.text != asks.text,
+      Must(!Waits(trial.runs) || trial.runs.frozen || !trial.runs.excluded.empty() ||
+               trial.runs.asks.text != asks.text,
            "the higher priority goes first");
   }
 }

@@ -129,7 +129,7 @@ bool Auditor::IsInTop(const ExperimentBook& experiment, uint32_t number, std::op
 // It was asked to save and end, and ended without: it would begin again.
 bool Auditor::HasNoCheckpoint(const OwnerBook& runs) {
   const auto& all = runs.checkpoints;
-  return !runs.live && runs.last_outcome == AttemptOutcome::kSuspended &&
+  return !runs.live && !runs.frozen && runs.last_outcome == AttemptOutcome::kSuspended &&
          std::all_of(all.begin(), all.end(), [](const CheckpointBook& c) { return c.retired; });
 }
 

@@ -97,6 +97,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
   spec.ReadPolicies(*json);
   spec.reallocates = json->Find("reallocation") != nullptr;
+  spec.suspends = json->GetBool("suspend");
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
 }
@@ -198,7 +199,7 @@ void Auditor::On(const event::TrialEnded& e) {
   TrialBook& trial = TrialOf(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   Must(!trial.runs.over, "each trial has exactly one end");
-  Must(!trial.runs.live, "a trial that ended has no live attempt");
+  Must(!trial.runs.live && !trial.runs.frozen, "a trial that ended has no live attempt");
   trial.runs.over = true;
   trial.end = e.end;
   trial.question.reset();
@@ -266,6 +267,8 @@ void Auditor::On(const event::ReportsAccepted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(e.rank < owner.asks.ranks, "the rank exists");
   uint64_t& accepted = accepted_[{e.attempt, e.rank}];
+  Must(!owner.frozen || e.seq_to <= truth_->runs.at({e.attempt, 0}).frozen_after,
+       "a frozen attempt reports nothing: its rows are from before");
   Must(e.seq_to > accepted, "rows are settled once");
   TrialBook* trial = e.attempt.owner.is_trial() ? &Touch(e.attempt.owner.trial()) : nullptr;
   const bool was_stopped = trial != nullptr && trial->runs.stop_requested;

@@ -7,6 +7,7 @@ namespace {
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
 constexpr uint64_t kReallocationStream = 0x6d6f7265, kPreflightStream = 0x74657374;
+constexpr uint64_t kFreezeStream = 0x667265657a65;
 
 // In every second run a stop rule on the iteration alone is an expression. As below, the share
 // follows from the seed.
@@ -112,7 +113,8 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return WithOtherSearch(WithOtherScheduler(
-      may_ask, WithReallocation(WithBounds(WithPreflight(WithRules(seed_, std::move(text)))))));
+      may_ask,
+      WithReallocation(WithBounds(WithFreezes(WithPreflight(WithRules(seed_, std::move(text))))))));
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows
@@ -122,6 +124,12 @@ std::string Simulation::WithPreflight(std::string text) const {
                          text.find(R"("gpu":0.)") == std::string::npos;
   if (!has_whole || Rng(seed_, kPreflightStream).Below(2) != 0) return text;
   return text.replace(text.size() - 1, 1, R"(,"preflight":true})");
+}
+
+// In every fourth run trials are frozen in place. As below, the share follows from the seed.
+std::string Simulation::WithFreezes(std::string text) const {
+  if (Rng(seed_, kFreezeStream).Below(4) != 0) return text;
+  return text.replace(text.size() - 1, 1, R"(,"suspend":true})");
 }
 
 // In every fourth run trials of one bundle that save get other resources. As below, the share

@@ -50,12 +50,15 @@ enum class Fault : size_t {
   kGpuSick,           // A gpu fell off its bus; what ran on it went on.
   kProbedAtFault,     // A person's probe found a gpu at fault.
   kPreflightFailed,   // The test of a trial's gpus found one sick before the trial started.
-  kStopRequested,     // A person stopped a trial, a job or an experiment.
-  kPauseRequested,    // A person paused a trial or an experiment.
-  kReopened,          // A person extended or resumed a search that was over, or retried a trial.
-  kDrainRequested,    // A person drained a node.
-  kForgetRequested,   // A person asked to forget a node, whatever its state.
-  kResizeRequested,   // A person asked for another number of ranks.
+  kFreezeFailed,   // A program could not be frozen; now and then it could not run any more, either.
+  kThawFailed,     // A frozen program could not continue.
+  kFrozenKilled,   // A frozen program was killed.
+  kStopRequested,  // A person stopped a trial, a job or an experiment.
+  kPauseRequested,   // A person paused a trial or an experiment.
+  kReopened,         // A person extended or resumed a search that was over, or retried a trial.
+  kDrainRequested,   // A person drained a node.
+  kForgetRequested,  // A person asked to forget a node, whatever its state.
+  kResizeRequested,  // A person asked for another number of ranks.
   // Of the cloud, in its own mode (cloud_host.h).
   kCloudRefused,       // A call failed: no capacity, a quota, throttling, an error of the service.
   kCloudAnswerLost,    // A call was lost before or after its effect.

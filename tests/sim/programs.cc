@@ -28,7 +28,8 @@ std::string WorkerHost::Describe() const {
 // Whatever anybody believes: what runs on a machine at once fits it.
 void WorkerHost::CheckCapacity(const Resources& wanted) const {
   int64_t cpu = wanted.cpu;
-  for (const auto& [fence, run] : runs_) cpu += run.alive ? run.body.resources.cpu : 0;
+  for (const auto& [fence, run] : runs_)
+    cpu += run.alive && !run.frozen ? run.body.resources.cpu : 0;
   if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
 }
 
@@ -51,6 +52,7 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
     auto it = runs_.find(fence);
     if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
     if (sim_.now < frozen_until_) return ProcessLater(fence, pid, frozen_until_ - sim_.now);
+    if (it->second.frozen) return ProcessLater(fence, pid, 20);
     ProcessStep(fence, it->second);
   });
 }
@@ -115,7 +117,8 @@ void WorkerHost::Report(const Fence& fence, Run& run) {
   run.spool.push_back(row);
   sim_.truth.runs[fence].rows.push_back(row);
   const bool is_due = run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0;
-  if (is_due || (run.evicting_after && run.asks)) {
+  if (is_due || (run.evicting_after && run.asks) || run.saving) {
+    run.saving = false;
     input::CommitCheckpoint commit;
     commit.fence = fence;
     commit.node = node_;
@@ -167,7 +170,8 @@ void WorkerHost::Push(const Fence& fence) {
 void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
-  it->second.alive = false;
+  if (it->second.frozen && signal != 9) return;  // It would, if it ran.
+  it->second.alive = it->second.frozen = false;
   it->second.exit = worker::ExitFacts{exit_code, signal, true, false, ""};
   TruthRun& truth = sim_.truth.runs[fence];
   truth.exited = true;
@@ -230,6 +234,9 @@ void WorkerHost::WatchHang(const Fence& fence, const Run& run) {
   Daemon(sim_.Between(500, 2'000), [this, fence, pid = run.pid] {
     auto it = runs_.find(fence);
     if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
+    const auto known = core_.attempts.find(fence);
+    if (known != core_.attempts.end() && worker::IsStopped(known->second))
+      return WatchHang(fence, it->second);
     sim_.truth.runs[fence].hung = true;
     Feed(worker::input::Hung{fence, "it hangs"});
   });

@@ -55,6 +55,9 @@ struct TruthRun {
   bool hung = false;    // It reported nothing more, and its daemon saw that.
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
+  std::set<uint32_t> frozen_rounds;  // For which it was stopped,
+  uint64_t frozen_after = 0;         // the last time after this many rows.
+  bool killed_frozen = false;        // While it was, or because it could not continue.
 };
 // A session of a driver, and what drivers asked for in it.
 struct TruthSession {

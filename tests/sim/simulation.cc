@@ -152,6 +152,7 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
   }
   if (sim_.Strikes(plan.node_frozen, Fault::kNodeFrozen)) host.Freeze(sim_.Between(200, 6'000));
   if (chance(plan.gpu_sick)) host.SickenGpu();
+  host.KillFrozen();
   if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) GiveNotice(host, may_leave);
   if (host.node().value != 0 && sim_.Strikes(plan.node_removed, Fault::kNodeRemoved)) {
     sim_.truth.asked.insert("remove " + std::to_string(host.node().value));

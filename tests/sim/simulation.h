@@ -70,6 +70,7 @@ class Simulation {
   std::string WithBounds(std::string text) const;
   std::string WithReallocation(std::string text) const;
   std::string WithPreflight(std::string text) const;
+  std::string WithFreezes(std::string text) const;
   std::string WithOtherScheduler(bool may_ask, std::string text) const;
   std::string WithOtherSearch(std::string text) const;
   std::string WithOutcomes(std::string text) const;

@@ -31,7 +31,7 @@ void WorkerHost::StartDaemon() {
     if (run.exit) ended.push_back(fence);
     if (run.is_silent && run.alive) WatchHang(fence, run);
     Feed(worker::input::Recovered{fence, run.pid, run.exit, run.body.keeps_port ? run.body.port : 0,
-                                  run.suspended, run.orphaned});
+                                  run.suspended, run.orphaned, run.freeze_step, run.freeze_round});
   }
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] { Drain(fence); });
@@ -104,7 +104,7 @@ void WorkerHost::EndDaemon(Millis back_within) {
 void WorkerHost::LoseProcesses() {
   for (auto& [fence, run] : runs_) {
     if (!run.alive) continue;
-    run.alive = false;
+    run.alive = run.frozen = false;
     run.exit = worker::ExitFacts{0, 9, false, false, "the node went down"};
     TruthRun& truth = sim_.truth.runs[fence];
     truth.exited = true;
@@ -169,6 +169,9 @@ void WorkerHost::Perform(const worker::Action& action) {
                  [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
                  [&](const worker::action::Announce& a) { EvictRun(a.fence, true); },
                  [&](const worker::action::Recall& a) { EvictRun(a.fence, false); },
+                 [&](const worker::action::Save& a) { SaveRun(a.fence); },
+                 [&](const worker::action::Freeze& a) { FreezeRun(a.fence, a.round); },
+                 [&](const worker::action::Thaw& a) { ThawRun(a.fence); },
                  [&](const worker::action::Dump&) {},  // Its stacks concern nobody here.
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
@@ -273,6 +276,7 @@ void WorkerHost::SignalRun(const worker::action::Signal& asked) {
   if (is_evicting && is_first && it->second.announced_after)
     truth.evicted_after = it->second.announced_after;
   if (!it->second.alive) return;
+  Require(asked.kill || !it->second.frozen, "a frozen program hears no signal");
   truth.asked_to_stop = true;
   if (asked.suspended) it->second.suspended = true;
   if (!asked.kill && it->second.stubborn) it->second.hangs = true;
@@ -414,7 +418,8 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
                                 .has_body = brought.contains(wanted.fence),
                                 .suspend = wanted.suspend,
                                 .evict = wanted.evict,
-                                .evict_by = wanted.evict_by});
+                                .evict_by = wanted.evict_by,
+                                .freeze = wanted.freeze});
     if (wanted.start_after.owner.is_trial())
       desired.attempts.back().start_after = Fence{wanted.start_after, 0};
     if (auto run = runs_.find(wanted.fence); run != runs_.end())

@@ -32,6 +32,7 @@ class WorkerHost {
   void Freeze(Millis span);
   Millis Drain();  // Gives notice; says for how long.
   void SickenGpu();
+  void KillFrozen();
   // A gpu that is quarantined, and which; nothing when there is none.
   std::optional<uint32_t> QuarantinedGpu() const;
   // One that somebody's probe finds at fault now.
@@ -89,6 +90,10 @@ class WorkerHost {
     uint64_t barrier = 0;       // Where it is, and
     uint64_t passed = 0;        // the newest that it has heard is passed.
     bool is_waiting = false;    // Its daemon has heard that it waits.
+    bool saving = false;        // It was asked to save before it is frozen.
+    bool frozen = false;        // Its process is stopped.
+    worker::FreezeStep freeze_step = worker::FreezeStep::kNone;  // The note of its daemons.
+    uint32_t freeze_round = 0;
   };
   // A replica on its disk, until the store has the checkpoint.
   struct Replica {
@@ -121,6 +126,10 @@ class WorkerHost {
   void NoteComplete(const Fence& fence, uint64_t complete_seq);
   void NoteSaved(const Fence& fence, uint64_t seq);
   void EvictRun(const Fence& fence, bool moving);
+  bool FreezeStrikes(uint64_t one_of, Fault fault);
+  void SaveRun(const Fence& fence);
+  void FreezeRun(const Fence& fence, uint32_t round);
+  void ThawRun(const Fence& fence);
 
   void Join();
   std::string TokenName() const { return machine_ == 0 ? "" : name_; }

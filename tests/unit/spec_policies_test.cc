@@ -90,6 +90,19 @@ TEST_CASE("policies: mistakes name their path") {
   check(R"("watchdog":{"factor":2,"dump":1})", "watchdog/dump", "true or false");
 }
 
+TEST_CASE("policies: suspend is a switch, and is kept with the experiment") {
+  const auto parse = [](const std::string& more) {
+    return ParseExperimentSpec(*Json::Parse(R"({"experiment":"e","command":["x"])" + more + "}"));
+  };
+  CHECK_FALSE(parse("")->suspend);
+  CHECK(NormalText(*parse("")).find("suspend") == std::string::npos);
+  const auto spec = parse(R"(,"suspend":true)");
+  REQUIRE(spec.ok());
+  CHECK(spec->suspend);
+  CHECK(ReadJournalledExperiment({.normal = NormalText(*spec), .format = 2}).spec.suspend);
+  CHECK(MessageOf(parse(R"(,"suspend":"yes")").status()).starts_with("suspend: "));
+}
+
 TEST_CASE("policies: a preflight is for whole gpus, and is kept with the experiment") {
   const auto parse = [](const std::string& more) {
     return ParseExperimentSpec(*Json::Parse(R"({"experiment":"e","command":["x"],)" + more + "}"));

@@ -25,6 +25,19 @@ std::vector<std::string> Notes(const std::string& space) {
 
 }  // namespace
 
+TEST_CASE("slips: trials with several ranks are not frozen, and a note says so") {
+  const auto notes = [](const std::string& more) {
+    return NotesOf(*Json::Parse(R"({"suspend":true)" + more + "}"));
+  };
+  CHECK(notes("").empty());
+  CHECK(notes(R"(,"resources":{"gpu":1,"ranks":1})").empty());
+  REQUIRE(notes(R"(,"resources":{"ranks":2})").size() == 1);
+  CHECK(notes(R"(,"resources":{"ranks":2})")[0].path == "suspend");
+  CHECK(notes(R"(,"resources":{"ranks":[1,4]})").size() == 1);
+  CHECK(notes(R"(,"resources":{"bundles":[{"cpu":1},{"cpu":2}]})").size() == 1);
+  CHECK(NotesOf(*Json::Parse(R"({"resources":{"ranks":2}})")).empty());
+}
+
 TEST_CASE("slips: a misspelt distribution is an error with a suggestion") {
   CHECK(Slip(R"({"lr":{"loguniorm":[1e-4,0.1]}})")
             .starts_with("space/lr/loguniorm did you mean 'loguniform'?"));

@@ -315,4 +315,119 @@ TEST_CASE("what has not started when its node is to go never does") {
 }
 
 }  // namespace
+input::DesiredAttempt Freezing(uint32_t round) {
+  return {.fence = kOne, .has_body = true, .freeze = round};
+}
+WorkerState Frozen() {
+  WorkerState state = Running();
+  Step(state, Wants(1, {Freezing(1)}), 10);
+  Step(state, input::Saved{kOne}, 20);
+  Step(state, input::Frozen{kOne, 1, ""}, 30);
+  return state;
+}
+
+TEST_CASE("an attempt is asked to save, then frozen, and continues when it is wanted to run") {
+  WorkerState state = Running();
+  CHECK(Step(state, Wants(1, {Freezing(1)}), 10) == std::vector<Action>{action::Save{kOne}});
+  CHECK(Step(state, input::Tick{}, 11).empty());
+  CHECK(Step(state, input::Saved{kOne}, 20) == std::vector<Action>{action::Freeze{kOne, 1}});
+  CHECK(ObservedList(state)[0].frozen == 0);
+  CHECK(Step(state, input::Frozen{kOne, 1, ""}, 30) == std::vector<Action>{action::SyncNow{}});
+  CHECK(ObservedList(state)[0].frozen == 1);
+  CHECK(ObservedList(state)[0].phase == Observed::Phase::kRunning);
+  CHECK(Step(state, input::HeadAway{}, 31).empty());
+  CHECK(Step(state, Wants(1, {{kOne, false, true}}), 40) ==
+        std::vector<Action>{action::Thaw{kOne}});
+  CHECK(Step(state, input::Thawed{kOne, "", false}, 50) ==
+        std::vector<Action>{action::SyncSoon{}});
+  CHECK(ObservedList(state)[0].frozen == 0);
+}
+
+TEST_CASE("an attempt that does not save is frozen after the grace, and not before") {
+  WorkerState state = Running();
+  Step(state, Wants(1, {Freezing(1)}), 10);
+  CHECK(Step(state, input::Tick{}, 10 + limits::kSuspendGrace - 1).empty());
+  CHECK(Step(state, input::Tick{}, 10 + limits::kSuspendGrace) ==
+        std::vector<Action>{action::Freeze{kOne, 1}});
+}
+
+TEST_CASE("what cannot be frozen runs on, says why, and is not tried again in that round") {
+  WorkerState state = Running();
+  Step(state, Wants(1, {Freezing(1)}), 10);
+  Step(state, input::Saved{kOne}, 20);
+  Step(state, input::Frozen{kOne, 1, "no driver"}, 30);
+  CHECK(Step(state, Wants(1, {Freezing(1)}), 31).empty());
+  CHECK(ObservedList(state)[0].frozen == 0);
+  CHECK(ObservedList(state)[0].freeze_refused == 1);
+  CHECK(ObservedList(state)[0].freeze_why == "no driver");
+  // The head lets it save and end instead.
+  CHECK(Step(state, Wants(1, {{.fence = kOne, .has_body = true, .suspend = true}}), 40) ==
+        std::vector<Action>{action::Suspend{kOne}});
+}
+
+TEST_CASE("a frozen attempt is ended by SIGKILL alone") {
+  WorkerState state = Frozen();
+  const std::vector<Action> stopped = Step(state, Wants(1, {{kOne, true, true}}), 40);
+  CHECK(stopped == std::vector<Action>{action::Signal{kOne, true}});
+  WorkerState unwanted = Frozen();
+  CHECK(Step(unwanted, Wants(1, {}), 40) == std::vector<Action>{action::Signal{kOne, true}});
+}
+
+TEST_CASE("a frozen attempt that dies is lost, whatever its daemon saw") {
+  WorkerState state = Frozen();
+  Step(state, input::Exited{kOne, {.signal = 9}}, 40);
+  Step(state, input::Drained{kOne, 3, {}}, 41);
+  CHECK(ObservedList(state)[0].phase == Observed::Phase::kExited);
+  CHECK_FALSE(ObservedList(state)[0].witnessed);
+  CHECK(ObservedList(state)[0].reason == "its process was killed while it was frozen");
+}
+
+TEST_CASE("what can neither run nor be frozen is ended, and lost") {
+  WorkerState state = Frozen();
+  Step(state, Wants(1, {{kOne, false, true}}), 40);
+  CHECK(Step(state, input::Thawed{kOne, "", true}, 50).empty());  // Too busy.
+  CHECK(Step(state, input::Tick{}, 51) == std::vector<Action>{action::Thaw{kOne}});
+  CHECK(Step(state, input::Thawed{kOne, "the gpu is gone", false}, 60) ==
+        std::vector<Action>{action::Signal{kOne, true}});
+  Step(state, input::Exited{kOne, {.signal = 9}}, 70);
+  Step(state, input::Drained{kOne, 3, {}}, 71);
+  CHECK_FALSE(ObservedList(state)[0].witnessed);
+  CHECK(ObservedList(state)[0].reason == "the gpu is gone");
+}
+
+TEST_CASE("a frozen attempt does not continue while what the head has given up still runs") {
+  WorkerState state = Frozen();
+  Step(state, Wants(1, {Freezing(1), {kTwo, false, true}}), 40);
+  Step(state, input::Prepared{kTwo}, 41);
+  Step(state, input::Launched{kTwo, 78}, 42);
+  CHECK(Count<action::Thaw>(Step(state, Wants(1, {{kOne, false, true}}), 50)) == 0);
+  CHECK(Count<action::Thaw>(Step(state, input::Tick{}, 51)) == 0);
+  CHECK(Count<action::Thaw>(Step(state, input::Exited{kTwo, {.signal = 15}}, 52)) == 1);
+}
+
+TEST_CASE("an attempt that was to be thawed and frozen again says the round that holds") {
+  WorkerState state = Frozen();
+  CHECK(Step(state, Wants(1, {Freezing(2)}), 40) == std::vector<Action>{action::Freeze{kOne, 2}});
+  CHECK(ObservedList(state)[0].frozen == 1);
+  Step(state, input::Frozen{kOne, 2, ""}, 50);
+  CHECK(ObservedList(state)[0].frozen == 2);
+}
+
+TEST_CASE("a daemon that starts finishes what the one before it had begun") {
+  const auto recover = [](WorkerState& state, FreezeStep step) {
+    return Step(state, input::Recovered{.fence = kOne, .pid = 77, .freeze_step = step,
+                                        .freeze_round = 3}, 0);
+  };
+  WorkerState frozen;
+  CHECK(recover(frozen, FreezeStep::kFrozen).empty());
+  CHECK(ObservedList(frozen)[0].frozen == 3);
+  CHECK(Step(frozen, input::Tick{}, 1).empty());
+  WorkerState freezing;
+  CHECK(recover(freezing, FreezeStep::kFreezing) ==
+        std::vector<Action>{action::Freeze{kOne, 3}});
+  CHECK(ObservedList(freezing)[0].frozen == 0);
+  WorkerState thawing;
+  CHECK(recover(thawing, FreezeStep::kThawing) == std::vector<Action>{action::Thaw{kOne}});
+}
+
 }  // namespace rt::worker

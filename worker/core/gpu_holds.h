@@ -29,6 +29,8 @@ class GpuHolds {
   virtual void End(const Fence& fence) = 0;
   // Since End: whether its gpus are free, or were said not to be. True for those that held none.
   virtual bool IsGivenBack(const Fence& fence) const = 0;
+  // It is frozen, and has nothing on its gpus until it is not: others may have them.
+  virtual void SetFrozen(const Fence& fence, bool frozen) = 0;
   // So far; also after its end, until Forget.
   virtual GpuUse UseOf(const Fence& fence) const = 0;
   // A fault of a gpu of its while it ran; "": there was none.

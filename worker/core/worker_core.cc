@@ -13,6 +13,7 @@ constexpr Millis kRetryFirst = 50;
 constexpr Millis kRetryMost = 1'000;
 constexpr int32_t kSigTerm = 15;
 constexpr char kNotStarted[] = "stopped before it was started";
+constexpr char kKilledFrozen[] = "its process was killed while it was frozen";
 constexpr char kOrphaned[] = "its worker had no head for too long, and ended it";
 
 // One Step: the inputs change the attempts, Advance draws the consequences.
@@ -73,6 +74,10 @@ class Stepper {
     if (attempt == nullptr) return;
     attempt->stage = Stage::kDraining;
     attempt->exit = exited.exit;
+    if (IsStopped(*attempt) && !attempt->stop && exited.exit.signal != 0) {
+      attempt->exit.witnessed = false;  // Not its own failure: it did not run.
+      attempt->exit.reason = attempt->broken.empty() ? kKilledFrozen : attempt->broken;
+    }
     if (attempt->hung_at && (exited.exit.exit_code != 0 || exited.exit.signal != 0)) {
       attempt->exit.hung = true;
       attempt->exit.reason = attempt->hung_why;
@@ -97,6 +102,7 @@ class Stepper {
     AttemptState* attempt = Find(saved.fence, {Stage::kRunning});
     if (attempt == nullptr) return;
     attempt->saved = attempt->saved || attempt->suspend_at.has_value();
+    attempt->freeze_saved = attempt->freeze_saved || attempt->freeze_step == FreezeStep::kSaving;
     attempt->evicting = attempt->evicting || attempt->announced;
     Advance(saved.fence);
   }
@@ -109,6 +115,7 @@ class Stepper {
     attempt.evicting = recovered.evicting;
     attempt.suspend = attempt.orphaned = recovered.orphaned;
     if (recovered.exit) attempt.exit = *recovered.exit;
+    else RecoverFreeze(recovered, attempt);
     state_.attempts.emplace(recovered.fence, std::move(attempt));
   }
 
@@ -125,9 +132,43 @@ class Stepper {
     if (attempt != nullptr && !attempt->gpu_failed_at) attempt->gpu_failed_at = now_;
   }
 
+  void On(const input::Frozen& frozen) {
+    AttemptState* attempt = Find(frozen.fence, {Stage::kRunning});
+    if (attempt == nullptr || attempt->freeze_step != FreezeStep::kFreezing) return;
+    changed_ = true;
+    if (frozen.is_broken) {
+      attempt->broken = frozen.why;
+    } else if (frozen.why.empty()) {
+      attempt->freeze_step = FreezeStep::kFrozen;
+      attempt->frozen = frozen.round;
+    } else {
+      attempt->freeze_step = FreezeStep::kNone;
+      attempt->frozen = 0;
+      attempt->freeze_refused = frozen.round;
+      attempt->freeze_why = frozen.why;
+    }
+    Advance(frozen.fence);
+  }
+
+  void On(const input::Thawed& thawed) {
+    AttemptState* attempt = Find(thawed.fence, {Stage::kRunning});
+    if (attempt == nullptr || attempt->freeze_step != FreezeStep::kThawing) return;
+    if (thawed.transient) {
+      attempt->freeze_step = FreezeStep::kFrozen;  // The next Tick tries again.
+      return;
+    }
+    attempt->broken = thawed.why;
+    if (thawed.why.empty()) {
+      attempt->freeze_step = FreezeStep::kNone;
+      attempt->frozen = 0;
+      changed_soon_ = true;
+    }
+    Advance(thawed.fence);
+  }
+
   void On(const input::HeadAway&) {
     for (auto& [fence, attempt] : state_.attempts) {
-      if (attempt.stop || attempt.suspend) continue;
+      if (attempt.stop || attempt.suspend || IsStopped(attempt)) continue;
       attempt.suspend = true;
       attempt.orphaned = true;
     }
@@ -154,6 +195,7 @@ class Stepper {
       found->second.suspend = found->second.suspend || item.suspend;
       found->second.evict = item.evict;
       found->second.evict_by = item.evict_by;
+      found->second.freeze = item.freeze;
       if (item.start_after) found->second.start_after.insert(*item.start_after);
       return;
     }
@@ -167,6 +209,7 @@ class Stepper {
     attempt.suspend = item.suspend;
     attempt.evict = item.evict;
     attempt.evict_by = item.evict_by;
+    attempt.freeze = item.freeze;
     if (item.start_after) attempt.start_after.insert(*item.start_after);
     if (IsUnwanted(attempt)) {
       NeverStarted(attempt, kNotStarted);
@@ -177,7 +220,19 @@ class Stepper {
 
   // An attempt that would be ended at once is not started.
   static bool IsUnwanted(const AttemptState& attempt) {
-    return attempt.stop || attempt.suspend || attempt.evict;
+    return attempt.stop || attempt.suspend || attempt.evict || attempt.freeze != 0;
+  }
+
+  // Also what was not finished: it may be half done.
+  void RecoverFreeze(const input::Recovered& recovered, AttemptState& attempt) {
+    attempt.freeze_step = recovered.freeze_step;
+    if (recovered.freeze_step == FreezeStep::kNone) return;
+    const bool thaws = recovered.freeze_step == FreezeStep::kThawing;
+    attempt.freeze = thaws ? 0 : recovered.freeze_round;
+    if (recovered.freeze_step != FreezeStep::kFreezing) attempt.frozen = recovered.freeze_round;
+    if (thaws) actions_.push_back(action::Thaw{recovered.fence});
+    if (recovered.freeze_step == FreezeStep::kFreezing)
+      actions_.push_back(action::Freeze{recovered.fence, recovered.freeze_round});
   }
 
   AttemptState* Find(const Fence& fence, std::initializer_list<Stage> stages) {
@@ -190,7 +245,7 @@ class Stepper {
   void NeverStarted(AttemptState& attempt, const std::string& reason) {
     attempt.stage = Stage::kExited;
     attempt.exit = ExitFacts{.signal = kSigTerm, .reason = reason};
-    attempt.suspended = attempt.suspend || attempt.evict;
+    attempt.suspended = attempt.suspend || attempt.evict || attempt.freeze != 0;
     changed_ = true;
   }
 
@@ -235,9 +290,8 @@ class Stepper {
 
   // Whether an attempt that the head has given up still runs, on capacity that is not its own now.
   bool HasStray() const {
-    return std::any_of(state_.attempts.begin(), state_.attempts.end(), [](const auto& one) {
-      return !one.second.wanted && Runs(one.second);
-    });
+    return std::any_of(state_.attempts.begin(), state_.attempts.end(),
+                       [](const auto& one) { return !one.second.wanted && Runs(one.second); });
   }
 
   // Whether an attempt before it runs or will. One that never ran had attempts before it as well.
@@ -274,10 +328,18 @@ class Stepper {
       if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
     } else if (attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace) {
       KillAsDue(fence, attempt);
+    } else if (!attempt.broken.empty()) {
+      KillAsDue(fence, attempt);
+    } else if ((attempt.stop || attempt.evicting || attempt.suspend) && IsStopped(attempt)) {
+      if (!attempt.term_at) attempt.term_at = now_;
+      KillAsDue(fence, attempt);
     } else if (attempt.stop || attempt.evicting) {
       SignalAsDue(fence, attempt);
     } else if (attempt.suspend) {
+      attempt.freeze_step = FreezeStep::kNone;
       SuspendAsDue(fence, attempt);
+    } else if (attempt.freeze_step != FreezeStep::kNone || WantsFreeze(attempt)) {
+      FreezeAsDue(fence, attempt);
     } else if (attempt.evict) {
       if (attempt.announced && IsSameDeadline(attempt.announced_by, attempt.evict_by, now_)) return;
       attempt.announced = true;
@@ -287,6 +349,43 @@ class Stepper {
       attempt.announced = false;
       actions_.push_back(action::Recall{fence});
     }
+  }
+
+  static bool WantsFreeze(const AttemptState& attempt) {
+    return attempt.freeze != 0 && attempt.freeze != attempt.freeze_refused;
+  }
+
+  void FreezeAsDue(const Fence& fence, AttemptState& attempt) {
+    switch (attempt.freeze_step) {
+      case FreezeStep::kNone:
+        attempt.freeze_step = FreezeStep::kSaving;
+        attempt.freeze_at = now_;
+        attempt.freeze_saved = false;
+        actions_.push_back(action::Save{fence});
+        return;
+      case FreezeStep::kSaving:
+        if (attempt.freeze == 0) {
+          attempt.freeze_step = FreezeStep::kNone;
+        } else if (attempt.freeze_saved || now_ - *attempt.freeze_at >= limits::kSuspendGrace) {
+          BeginFreeze(fence, attempt);
+        }
+        return;
+      case FreezeStep::kFrozen:
+        if (attempt.freeze != 0 && attempt.freeze != attempt.frozen) {
+          BeginFreeze(fence, attempt);  // It was to be thawed in between.
+        } else if (attempt.freeze == 0 && !HasStray()) {
+          attempt.freeze_step = FreezeStep::kThawing;
+          actions_.push_back(action::Thaw{fence});
+        }
+        return;
+      case FreezeStep::kFreezing:
+      case FreezeStep::kThawing: return;
+    }
+  }
+
+  void BeginFreeze(const Fence& fence, AttemptState& attempt) {
+    attempt.freeze_step = FreezeStep::kFreezing;
+    actions_.push_back(action::Freeze{fence, attempt.freeze});
   }
 
   void SuspendAsDue(const Fence& fence, AttemptState& attempt) {
@@ -326,18 +425,19 @@ Observed::Phase PhaseOf(Stage stage) {
     case Stage::kPreparing:
     case Stage::kRetrying:
     case Stage::kWaiting:
-    case Stage::kLaunching:
-      return Observed::Phase::kPreparing;
+    case Stage::kLaunching: return Observed::Phase::kPreparing;
     case Stage::kRunning:
-    case Stage::kDraining:
-      return Observed::Phase::kRunning;
-    case Stage::kExited:
-      return Observed::Phase::kExited;
+    case Stage::kDraining: return Observed::Phase::kRunning;
+    case Stage::kExited: return Observed::Phase::kExited;
   }
   return Observed::Phase::kPreparing;
 }
 
 }  // namespace
+
+bool IsStopped(const AttemptState& attempt) {
+  return attempt.freeze_step != FreezeStep::kNone && attempt.freeze_step != FreezeStep::kSaving;
+}
 
 std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now) {
   Stepper stepper(state, now);
@@ -349,8 +449,11 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
   std::vector<Observed> list;
   list.reserve(state.attempts.size());
   for (const auto& [fence, attempt] : state.attempts) {
-    Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid,
-                      .port = attempt.port};
+    Observed observed{
+        .fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid, .port = attempt.port};
+    observed.frozen = attempt.frozen;
+    observed.freeze_refused = attempt.freeze_refused;
+    observed.freeze_why = attempt.freeze_why;
     if (attempt.stage == Stage::kExited) {
       const ExitFacts& exit = attempt.exit;
       observed.exit_code = exit.exit_code;

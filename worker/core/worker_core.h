@@ -19,7 +19,9 @@
 // asked to save and end; it gets the signals once it has saved, at the latest after
 // limits::kSuspendGrace. An attempt with `evict` is asked to save, because its node drains; it gets
 // the signals once it has saved, and keeps running if it does not save. When `evict` is withdrawn
-// before, the attempt is notified. An attempt that hangs writes its stacks and gets SIGKILL after
+// before, the attempt is notified. An attempt with `freeze` is asked to save, and is frozen once it
+// has, at the latest after limits::kSuspendGrace; without `freeze` it is thawed. Nothing but
+// SIGKILL reaches a frozen one. An attempt that hangs writes its stacks and gets SIGKILL after
 // limits::kDumpGrace. An absent attempt is forgotten when it has ended; a desired one that ended
 // stays observed until the head no longer desires it.
 #pragma once
@@ -47,10 +49,18 @@ struct ExitFacts {
   int32_t signal = 0;
   bool witnessed = true;  // A daemon was alive when it happened.
   bool launch_failed = false;
-  std::string reason;  // For people; may be empty.
+  std::string reason;              // For people; may be empty.
   bool broken_checkpoint = false;  // It was not launched: that is not what was saved.
-  bool hung = false;  // It was ended because it had not reported for too long.
+  bool hung = false;               // It was ended because it had not reported for too long.
   friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
+};
+
+enum class FreezeStep : uint8_t {
+  kNone,
+  kSaving,    // It was asked to save first.
+  kFreezing,  // Freeze is under way.
+  kFrozen,
+  kThawing,  // Thaw is.
 };
 
 namespace input {
@@ -65,6 +75,7 @@ struct DesiredAttempt {
   uint64_t complete_seq = 0;         // Of a gang: the newest row with a complete checkpoint.
   std::optional<Fence> start_after;  // It starts once that one has ended.
   uint64_t profile_seq = 0;          // Up to this line the head has recorded what it measured.
+  uint32_t freeze = 0;               // It is to be frozen: the round. 0: it runs.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -107,6 +118,9 @@ struct Recovered {
   uint32_t port = 0;
   bool evicting = false;  // It was asked to end once it had saved.
   bool orphaned = false;  // It was asked to save and end because no head answered.
+  // What a daemon before this one had begun: kFreezing, kFrozen or kThawing, in this round.
+  FreezeStep freeze_step = FreezeStep::kNone;
+  uint32_t freeze_round = 0;
 };
 // It has not reported for too long; may be said again.
 struct Hung {
@@ -117,13 +131,28 @@ struct Hung {
 struct GpuFailed {
   Fence fence;
 };
+// The answer to Freeze: it is frozen, or runs as before and `why` says why, or, if it is `broken`,
+// neither: it has to be ended.
+struct Frozen {
+  Fence fence;
+  uint32_t round = 0;
+  std::string why;  // "": it is frozen.
+  bool is_broken = false;
+};
+// The answer to Thaw: it runs; or not: `transient` failures are tried again, others end it.
+struct Thawed {
+  Fence fence;
+  std::string why;  // "": it runs.
+  bool transient = false;
+};
 struct HeadAway {};
 struct Tick {};
 }  // namespace input
 
-using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
-                                 input::Drained, input::Saved, input::Recovered, input::Hung,
-                                 input::GpuFailed, input::HeadAway, input::Tick>;
+using WorkerInput =
+    std::variant<input::Desired, input::Prepared, input::Launched, input::Exited, input::Drained,
+                 input::Saved, input::Recovered, input::Hung, input::GpuFailed, input::HeadAway,
+                 input::Tick, input::Frozen, input::Thawed>;
 
 namespace action {
 struct Prepare {
@@ -136,7 +165,7 @@ struct Launch {
 };
 struct Signal {
   Fence fence;
-  bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
+  bool kill = false;       // SIGKILL; otherwise SIGTERM to the group.
   bool suspended = false;  // It was suspended: a later daemon must know.
   friend bool operator==(const Signal&, const Signal&) = default;
 };
@@ -156,6 +185,23 @@ struct Announce {
 struct Recall {
   Fence fence;
   friend bool operator==(const Recall&, const Recall&) = default;
+};
+// Ask it to save and to continue. Answered by Saved as above.
+struct Save {
+  Fence fence;
+  friend bool operator==(const Save&, const Save&) = default;
+};
+// Move what it has on gpus to the host, and stop its processes. May be asked again of one that is
+// frozen, in a later round. Answered by Frozen.
+struct Freeze {
+  Fence fence;
+  uint32_t round = 0;
+  friend bool operator==(const Freeze&, const Freeze&) = default;
+};
+// Let them continue. Answered by Thawed.
+struct Thaw {
+  Fence fence;
+  friend bool operator==(const Thaw&, const Thaw&) = default;
 };
 // Let it write its stacks into its log, if it can: it is about to be killed.
 struct Dump {
@@ -177,9 +223,10 @@ struct SyncSoon {
 };
 }  // namespace action
 
-using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Suspend,
-                            action::Announce, action::Recall, action::Dump, action::Forget,
-                            action::SyncNow, action::SyncSoon>;
+using Action =
+    std::variant<action::Prepare, action::Launch, action::Signal, action::Suspend, action::Announce,
+                 action::Recall, action::Dump, action::Forget, action::SyncNow, action::SyncSoon,
+                 action::Save, action::Freeze, action::Thaw>;
 
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
@@ -198,8 +245,8 @@ struct AttemptState {
   uint32_t port = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
-  std::set<Fence> start_after;  // Attempts that must end before this one may start.
-  bool suspend = false;  // Sticky.
+  std::set<Fence> start_after;       // Attempts that must end before this one may start.
+  bool suspend = false;              // Sticky.
   bool orphaned = false;             // Suspended because no head answered.
   std::optional<Millis> suspend_at;  // When it was asked to save and end.
   bool saved = false;
@@ -208,11 +255,19 @@ struct AttemptState {
   Millis evict_by = 0;
   bool announced = false;  // It was asked to save because of that, by `announced_by`.
   Millis announced_by = 0;
-  bool evicting = false;          // It has saved since: it ends, also after a false alarm.
+  bool evicting = false;  // It has saved since: it ends, also after a false alarm.
+  uint32_t freeze = 0;    // As the newest desired list says.
+  FreezeStep freeze_step = FreezeStep::kNone;
+  std::optional<Millis> freeze_at;  // When it was asked to save for that, and whether it has.
+  bool freeze_saved = false;
+  uint32_t frozen = 0;  // The round; 0: it runs.
+  uint32_t freeze_refused = 0;
+  std::string freeze_why;
+  std::string broken;             // It can neither run nor be frozen: why. It is ended.
   std::optional<Millis> hung_at;  // When it was said to hang.
   std::string hung_why;
   std::optional<Millis> gpu_failed_at;  // When a gpu of it was said to have failed.
-  std::optional<Millis> term_at;  // When SIGTERM was sent.
+  std::optional<Millis> term_at;        // When SIGTERM was sent.
   std::optional<Millis> kill_at;
   ExitFacts exit;
   uint64_t last_seq = 0;
@@ -225,6 +280,9 @@ struct WorkerState {
   // Desired, and asked for again because their bodies did not come.
   std::set<Fence> awaiting_bodies;
 };
+
+// Whether it is frozen, or on its way there or back: signals other than SIGKILL may not reach it.
+bool IsStopped(const AttemptState& attempt);
 
 std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now);
 // What Sync reports, by fence.

@@ -46,12 +46,26 @@ void GpuAttempts::Begin(const GpuHolder& holder, Millis now) {
 
 void GpuAttempts::End(const Fence& fence, Millis now) {
   const auto found = held_.find(fence);
-  if (found != held_.end() && !found->second.ended_at) found->second.ended_at = now;
+  if (found == held_.end() || found->second.ended_at) return;
+  found->second.ended_at = now;
+  found->second.given_back = found->second.frozen_at.has_value();  // It had given them back.
+}
+
+void GpuAttempts::SetFrozen(const Fence& fence, bool frozen, Millis now) {
+  const auto found = held_.find(fence);
+  if (found == held_.end() || found->second.frozen_at.has_value() == frozen) return;
+  Held& held = found->second;
+  if (frozen) {
+    held.frozen_at = now;
+  } else {
+    held.frozen_for += now - *held.frozen_at;
+    held.frozen_at.reset();
+  }
 }
 
 void GpuAttempts::Add(const std::vector<GpuSample>& samples) {
   for (auto& [fence, held] : held_) {
-    if (held.ended_at) continue;
+    if (held.ended_at || held.frozen_at) continue;
     for (const GpuSample& sample : samples)
       if (Holds(held.holder, sample.uuid)) AddSample(sample, held.use);
   }
@@ -64,7 +78,7 @@ std::vector<Fence> GpuAttempts::NoteFault(const std::vector<std::string>& uuids,
     const GpuHolder& holder = held.holder;
     const bool is_there = std::any_of(uuids.begin(), uuids.end(),
                                       [&](const std::string& uuid) { return Holds(holder, uuid); });
-    if (!is_there || held.given_back) continue;
+    if (!is_there || held.given_back || held.frozen_at) continue;
     if (held.fault.empty()) held.fault = why;
     struck.push_back(fence);
   }
@@ -81,7 +95,8 @@ GpuUse GpuAttempts::UseOf(const Fence& fence, Millis now) const {
   if (found == held_.end()) return {};
   const Held& held = found->second;
   GpuUse use = held.use;
-  const Millis time = std::max<Millis>(0, held.ended_at.value_or(now) - held.began_at);
+  const Millis until = held.frozen_at.value_or(held.ended_at.value_or(now));
+  const Millis time = std::max<Millis>(0, until - held.began_at - held.frozen_for);
   const int64_t units =
       std::min<int64_t>(kUnit, held.holder.units == 0 ? kUnit : held.holder.units);
   use.device_ms = static_cast<Millis>(use.devices) * time * units / kUnit;
@@ -112,7 +127,7 @@ void GpuAttempts::NoteGivenBack(const Fence& fence) {
 
 bool GpuAttempts::IsHeld(const std::string& uuid) const {
   return std::any_of(held_.begin(), held_.end(), [&](const auto& one) {
-    return !one.second.given_back && Holds(one.second.holder, uuid);
+    return !one.second.given_back && !one.second.frozen_at && Holds(one.second.holder, uuid);
   });
 }
 

@@ -20,6 +20,8 @@ class GpuAttempts {
  public:
   void Begin(const GpuHolder& holder, Millis now);
   void End(const Fence& fence, Millis now);
+  // From here on others may have its gpus, until it is not frozen any more.
+  void SetFrozen(const Fence& fence, bool frozen, Millis now);
   void Forget(const Fence& fence) { held_.erase(fence); }
 
   // A sample of each gpu.
@@ -53,6 +55,8 @@ class GpuAttempts {
     GpuUse use;  // Without device_ms.
     Millis began_at = 0;
     std::optional<Millis> ended_at;
+    std::optional<Millis> frozen_at;
+    Millis frozen_for = 0;  // Before that.
     bool given_back = false;
     std::string fault;
   };

@@ -25,6 +25,7 @@ void GpuWatch::NoteFaulty(const std::string& uuid, const std::string& what) {
 }
 void GpuWatch::Begin(const GpuHolder& holder) { impl_->Begin(holder); }
 void GpuWatch::End(const Fence& fence) { impl_->End(fence); }
+void GpuWatch::SetFrozen(const Fence& fence, bool frozen) { impl_->SetFrozen(fence, frozen); }
 bool GpuWatch::IsGivenBack(const Fence& fence) const { return impl_->IsGivenBack(fence); }
 GpuUse GpuWatch::UseOf(const Fence& fence) const { return impl_->UseOf(fence); }
 std::string GpuWatch::FaultOf(const Fence& fence) const { return impl_->FaultOf(fence); }

@@ -58,6 +58,7 @@ class GpuWatch : public GpuHolds {
 
   void Begin(const GpuHolder& holder) override;
   void End(const Fence& fence) override;
+  void SetFrozen(const Fence& fence, bool frozen) override;
   bool IsGivenBack(const Fence& fence) const override;
   GpuUse UseOf(const Fence& fence) const override;
   std::string FaultOf(const Fence& fence) const override;

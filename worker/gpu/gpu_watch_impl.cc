@@ -203,6 +203,11 @@ void GpuWatch::Impl::End(const Fence& fence) {
   wake_.notify_all();
 }
 
+void GpuWatch::Impl::SetFrozen(const Fence& fence, bool frozen) {
+  std::lock_guard lock(mutex_);
+  attempts_.SetFrozen(fence, frozen, SteadyClock());
+}
+
 bool GpuWatch::Impl::IsGivenBack(const Fence& fence) const {
   std::lock_guard lock(mutex_);
   return hangs_ || (taking_ == 0 && attempts_.IsGivenBack(fence));

@@ -37,6 +37,7 @@ class GpuWatch::Impl {
   void NoteFaulty(const std::string& uuid, const std::string& what);
   void Begin(const GpuHolder& holder);
   void End(const Fence& fence);
+  void SetFrozen(const Fence& fence, bool frozen);
   bool IsGivenBack(const Fence& fence) const;
   GpuUse UseOf(const Fence& fence) const;
   std::string FaultOf(const Fence& fence) const;

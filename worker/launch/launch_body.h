@@ -43,6 +43,7 @@ struct RunDir {
   std::string reported() const { return saved() + "/reported"; }  // reported_files.h
   std::string paused() const { return path + "/paused"; }
   std::string orphaned() const { return path + "/orphaned"; }
+  std::string freeze() const { return path + "/freeze"; }  // freezer.h
   // Of rank 0 of several: the newest barrier that all ranks have passed
   // (worker/session/barriers.h).
   std::string barrier() const { return path + "/barrier"; }

@@ -77,6 +77,7 @@ class Launcher {
   RunDir DirOf(const Fence& fence) const;
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
+  const std::string& bin_dir() const { return options_.node.bin_dir; }
   Preflights& preflights() { return preflights_; }
   TreeCache& bundles() { return cache_; }
   // Ends what starts programs; the programs keep running.

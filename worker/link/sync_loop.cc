@@ -330,7 +330,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
     desired.attempts.push_back(
         {fence, one.stop(), has_body, one.suspend(), one.judged_seq(), one.move(),
          one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms(), one.whole_seq(),
-         one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt, one.profile_seq()});
+         one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt, one.profile_seq(),
+         one.freeze()});
     if (has_body) bodies.push_back(std::move(body));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

@@ -27,7 +27,8 @@ bool KeepsOutputs(const Fence& fence) { return !fence.attempt.owner.is_executor(
 
 WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
                        std::function<void(bool)> on_change)
-    : parts_(parts), on_row_(std::move(on_row)), on_change_(std::move(on_change)) {
+    : parts_(parts), on_row_(std::move(on_row)), on_change_(std::move(on_change)),
+      freezer_(parts.launcher.bin_dir()), freezes_(2, 2 * limits::kFrozenPerNode) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
@@ -474,7 +475,8 @@ void WorkerLoop::WatchProgress() {
   const bool was_away = passed > std::chrono::milliseconds(kAwayMs);
   std::map<Fence, std::string> hung;
   for (const auto& [fence, attempt] : state_.attempts) {
-    auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
+    const bool runs = attempt.stage == Stage::kRunning && !IsStopped(attempt);
+    auto live = runs ? parts_.attempts.Find(fence) : nullptr;
     if (live == nullptr) continue;
     const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kAct);
     if (was_away) live->ExcuseSilence();

@@ -14,6 +14,7 @@
 #include "common/run/io_pool.h"
 #include "worker/core/gpu_holds.h"
 #include "worker/core/worker_core.h"
+#include "worker/launch/freezer.h"
 #include "worker/launch/launcher.h"
 #include "worker/loop/kept_outputs.h"
 #include "worker/loop/loop_activity.h"
@@ -80,6 +81,10 @@ class WorkerLoop {
   void Perform(const action::Announce& announce);
   void Perform(const action::Recall& recall);
   void Perform(const action::Dump& dump);
+  void Perform(const action::Save& save);
+  void Perform(const action::Freeze& freeze);
+  void Perform(const action::Thaw& thaw);
+  FreezeJob FreezeJobOf(const LiveAttempt& live) const;
   void Perform(const action::Forget& forget);
   void Perform(const action::SyncNow&);
   void Perform(const action::SyncSoon&);
@@ -100,6 +105,7 @@ class WorkerLoop {
   LoopParts parts_;
   std::function<void(bool)> on_row_;
   std::function<void(bool)> on_change_;
+  const Freezer freezer_;
   int wake_ = -1;
   std::thread thread_;
   mutable std::mutex mutex_;
@@ -118,6 +124,8 @@ class WorkerLoop {
   std::chrono::steady_clock::time_point pumped_at_{};
   std::chrono::steady_clock::time_point weighed_at_{};
   std::chrono::steady_clock::time_point watched_at_{};
+  // Freezes and thaws take minutes at worst: launches do not wait for them. Stops before the rest.
+  IoPool freezes_;
 };
 
 }  // namespace rt::worker

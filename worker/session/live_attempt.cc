@@ -10,6 +10,7 @@
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "worker/launch/freezer.h"
 #include "worker/session/socket_limits.h"
 
 namespace rt::worker {
@@ -46,6 +47,7 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
         (WallClock() - live->body_.started_at) / static_cast<Millis>(rows), SteadyClock());
   live->OpenPattern();
   live->said_suspended_ = Exists(live->dir_.paused());
+  live->standing_.frozen_for = ReadFreezeNote(live->dir_.freeze()).total;
   auto control = Json::Parse(live->body_.control);
   live->awaits_decision_ = control.ok() && control->GetBool("judged");
   auto text = ReadFile(live->dir_.error(), 1 << 20);
@@ -92,7 +94,8 @@ absl::StatusOr<SpoolRow> LiveAttempt::RowOf(const Json& metrics,
         "keep arrays in a file, or in a checkpoint");
   }
   row.timestamp = WallClock();
-  const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);
+  const Millis frozen_for = standing().frozen_for;
+  const double elapsed_s = ToSeconds(row.timestamp - body_.started_at - frozen_for);
   row.time_total_s = metrics.GetDouble("time_total_s", body_.time_total_base_s + elapsed_s);
   const double last = row.seq == 0 ? body_.iteration_base : spool_->last_iteration();
   const double next = IsSpooled(options.client_seq) ? last : last + 1;
@@ -208,6 +211,44 @@ void LiveAttempt::NoteEvictionCancelled() {
   on_evict_saved_ = nullptr;
 }
 
+bool LiveAttempt::NoteSave(std::function<void()> saved) {
+  std::lock_guard lock(mutex_);
+  standing_.save = true;
+  on_save_saved_ = std::move(saved);
+  return connections_ > 0;
+}
+
+void LiveAttempt::NoteSaveOver() {
+  std::lock_guard lock(mutex_);
+  standing_.save = false;
+  on_save_saved_ = nullptr;
+}
+
+void LiveAttempt::NothingToSave() {
+  std::function<void()> saved;
+  {
+    std::lock_guard lock(mutex_);
+    saved = std::exchange(on_save_saved_, nullptr);
+  }
+  if (saved) saved();
+}
+
+void LiveAttempt::NoteThaw(Millis frozen_for) {
+  std::lock_guard lock(mutex_);
+  ++standing_.thaws;
+  standing_.frozen_for = frozen_for;
+}
+
+void LiveAttempt::NoteThawTold(uint32_t thaws) {
+  std::lock_guard lock(mutex_);
+  thaws_told_ = std::max(thaws_told_, thaws);
+}
+
+bool LiveAttempt::is_thaw_told() const {
+  std::lock_guard lock(mutex_);
+  return connections_ == 0 || thaws_told_ >= standing_.thaws;
+}
+
 void LiveAttempt::SaySuspended() {
   Mark(dir_.paused());
   said_suspended_ = true;
@@ -218,14 +259,16 @@ void LiveAttempt::SayOrphaned() { Mark(dir_.orphaned()); }
 bool LiveAttempt::said_orphaned() const { return Exists(dir_.orphaned()); }
 
 void LiveAttempt::NoteSaved(uint64_t seq) {
-  std::function<void()> saved, evicted;
+  std::function<void()> saved, evicted, kept;
   {
     std::lock_guard lock(mutex_);
     saved = std::exchange(on_suspend_saved_, nullptr);
+    kept = std::exchange(on_save_saved_, nullptr);
     if (seq > evict_after_) evicted = std::exchange(on_evict_saved_, nullptr);
   }
   if (saved) saved();
   if (evicted) evicted();
+  if (kept) kept();
 }
 
 uint64_t LiveAttempt::complete_seq() const {

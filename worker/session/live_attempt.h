@@ -38,6 +38,9 @@ struct Standing {
   bool suspend = false;  // It is asked to save and end.
   bool evict = false;    // It is asked to save, because its node drains, and ends once it has.
   Millis evict_by = 0;   // The deadline; 0: none.
+  bool save = false;     // It is asked to save, and then continues.
+  uint32_t thaws = 0;    // As this daemon saw: how often it continued after it was frozen.
+  Millis frozen_for = 0;  // In all, by then.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
@@ -78,6 +81,16 @@ class LiveAttempt {
   // on. Repeated, this says another deadline.
   void NoteEviction(Millis by, std::function<void()> saved);
   void NoteEvictionCancelled();  // A false alarm.
+  // It is asked to save before it is frozen; `saved` is called once it has, or says that it never
+  // does. False: it is not connected. And it is not asked any more.
+  bool NoteSave(std::function<void()> saved);
+  void NoteSaveOver();
+  void NothingToSave();
+  // It is about to continue after it was frozen for so long in all: it is told, and its time does
+  // not count that. Whether it was told, or cannot be.
+  void NoteThaw(Millis frozen_for);
+  void NoteThawTold(uint32_t thaws);
+  bool is_thaw_told() const;
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
   // Of a gang: the newest row with a complete checkpoint.
   void NoteComplete(uint64_t seq);
@@ -160,6 +173,8 @@ class LiveAttempt {
   std::string first_report_refused_;
   std::function<void()> on_suspend_saved_;
   std::function<void()> on_evict_saved_;
+  std::function<void()> on_save_saved_;
+  uint32_t thaws_told_ = 0;
   std::optional<uint64_t> complete_seq_;  // As the head said last.
   ReportIntervals report_intervals_;      // By SteadyClock().
   uint64_t evict_after_ = 0;              // The newest row when it was asked.

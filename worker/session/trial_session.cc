@@ -95,6 +95,7 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
   }
   if (op == "profile") return Profile(connection, message);
   if (op == "paused") return connection.attempt->SaySuspended();
+  if (op == "nothing_to_save") return connection.attempt->NothingToSave();
   if (op == "error") {
     connection.attempt->SetError(
         {message.GetString("kind"), message.GetString("message"), message.GetString("traceback")});

@@ -420,6 +420,19 @@ void TrialSocket::SendEvict(Connection& connection, const Standing& standing) {
   }
 }
 
+// Before it is frozen, and when it continues.
+void TrialSocket::SendFreeze(Connection& connection, const Standing& standing) {
+  if (standing.save && !connection.save_sent)
+    Send(connection,
+         Json::MakeObject({{"op", "save"}, {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
+  connection.save_sent = standing.save;
+  if (connection.thaws_sent == standing.thaws) return;
+  connection.thaws_sent = standing.thaws;
+  Send(connection,
+       Json::MakeObject({{"op", "thawed"}, {"frozen_for_s", ToSeconds(standing.frozen_for)}}));
+  connection.attempt->NoteThawTold(standing.thaws);
+}
+
 void TrialSocket::AnswerWaits(Connection& connection) {
   const Standing standing = connection.attempt->standing();
   const bool stop = standing.stop || standing.stale;
@@ -429,6 +442,7 @@ void TrialSocket::AnswerWaits(Connection& connection) {
          Json::MakeObject({{"op", "pause"}, {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
   }
   if (connection.greeted) SendEvict(connection, standing);
+  if (connection.greeted) SendFreeze(connection, standing);
   std::erase_if(connection.waits, [&](const Wait& wait) {
     if (!connection.attempt->IsSettled(standing, wait.spool_seq)) return false;
     Send(connection, Json::MakeObject({{"op", "verdict"},

@@ -83,6 +83,8 @@ class TrialSocket {
     bool stop_sent = false;
     bool suspend_sent = false;
     std::optional<Millis> evict_sent;  // By when.
+    bool save_sent = false;
+    uint32_t thaws_sent = 0;
     uint64_t ack = 0;                  // Of a row that is spooled and not yet acknowledged.
     uint64_t barrier = 0;              // That it waits to pass; 0: none.
     bool awaits_stacks = false;        // Of the ranks that are missing there.
@@ -129,6 +131,7 @@ class TrialSocket {
   void Flush(Connection& connection);
   void Drop(uint64_t id);
   void AnswerWaits(Connection& connection);
+  void SendFreeze(Connection& connection, const Standing& standing);
   void SendEvict(Connection& connection, const Standing& standing);
   void AnswerAcks(Connection& connection);
   // Tells a rank that waits at a barrier when that is passed or never will be.

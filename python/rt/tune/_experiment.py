@@ -388,6 +388,8 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
         spec["short_trials"] = True
     if run.limit_cpu:
         spec["limit_cpu"] = True
+    if run.suspend:
+        spec["suspend"] = True
     if run.preflight:
         spec["preflight"] = run.preflight
     if run.failure_config is not None:

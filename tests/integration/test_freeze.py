@@ -1,0 +1,291 @@
+"""`suspend: true`: paused and preempted trials are frozen in place, on real processes."""
+
+import os
+import pathlib
+import signal
+import sys
+import textwrap
+import unittest
+from typing import Any, Optional
+
+from harness import BIN, Cluster, ClusterTest, wait_until
+
+# Counts in its memory alone, until the file END is there: a restart would count from 1 again.
+COUNT = """
+import json, os, pathlib, sys, time
+end, number = pathlib.Path(sys.argv[1]), 0
+if len(sys.argv) > 2:
+    import ctypes
+    ctypes.CDLL("libcuda.so.1")
+while not end.exists():
+    number += 1
+    print("RT_REPORT " + json.dumps({"number": number, "pid": os.getpid()}), flush=True)
+    time.sleep(0.02)
+"""
+
+# Saves when it is asked to, and otherwise never; writes down the time that its rows say.
+SAVES = """
+import os, pathlib, time
+from rt import tune
+end = pathlib.Path({end!r})
+def train(config):
+    step = 0
+    while not end.exists():
+        step += 1
+        if tune.checkpoint_requested() is None:
+            tune.report({{"number": step, "pid": os.getpid()}})
+        else:
+            path = pathlib.Path(os.environ["RT_TRIAL_DIR"]) / "saved"
+            path.mkdir(exist_ok=True)
+            (path / "step").write_text(str(step))
+            tune.report({{"number": step, "pid": os.getpid()}},
+                        checkpoint=tune.Checkpoint(str(path)))
+        time.sleep(0.02)
+tune.Tuner(train, run_config=tune.RunConfig(suspend=True)).fit()
+"""
+
+
+def state_of(pid: int) -> str:
+    """The letter of /proc; "" when there is no such process."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+    except OSError:
+        return ""
+
+
+class Frozen:
+    """What the tests of this file do with trials of a cluster that has one cpu."""
+
+    cluster: Cluster
+
+    def submit(self, name: str, suspend: bool = True, more: str = "", argument: str = "") -> int:
+        program = self.cluster.work / "count.py"
+        program.write_text(COUNT)
+        command = [sys.executable, str(program), str(self.end(name)), *argument.split()]
+        return self.cluster.submit(name, f"experiment: {name}\ncommand: {command}\n"
+                                         f"suspend: {str(suspend).lower()}\n{more}")
+
+    def end(self, name: str) -> pathlib.Path:
+        return self.cluster.work / f"{name}.end"
+
+    def trial(self, number: int) -> Any:
+        return self.cluster.json("trial", "show", f"{number}/0")
+
+    def wait(self, what: str, number: int, condition: Any) -> Any:
+        def there() -> Any:
+            trial = self.trial(number)
+            return trial if condition(trial) else None
+        return wait_until(f"trial {number}/0 {what}", there, 120)
+
+    def wait_running(self, number: int, beyond: int = 0) -> Any:
+        return self.wait(f"runs beyond row {beyond}", number, lambda t:
+                         t["state"] == "RUNNING" and (t["metrics"] or {}).get("number", 0) > beyond)
+
+    def freeze(self, number: int) -> Any:
+        """Pauses the trial, and returns it once it is frozen."""
+        self.cluster.rt("trial", "pause", f"{number}/0")
+        return self.wait("is frozen", number, lambda t: t["frozen"])
+
+    def pid_of(self, trial: Any) -> int:
+        return int(trial["attempts"][-1]["members"][0]["pid"])
+
+    def check_continues(self, number: int, pid: int, before: Any) -> Any:
+        """The same process of the same attempt counts on."""
+        counted = before["metrics"]["number"]
+        trial = self.wait_running(number, counted)
+        test: Any = self
+        test.assertEqual(self.pid_of(trial), pid)
+        test.assertEqual(trial["metrics"]["pid"], pid)
+        test.assertEqual((trial["attempt"], trial["preemptions"], trial["failures"]), (1, 0, 0))
+        test.assertFalse(trial["frozen"])
+        return trial
+
+    def finish(self, number: int, name: str) -> None:
+        self.end(name).touch()
+        self.wait("is over", number, lambda t: t["state"] == "COMPLETED")
+
+
+class FreezeTest(Frozen, ClusterTest):
+    workers, cpus = 1, 1
+
+    def test_a_paused_trial_is_frozen_and_continues(self) -> None:
+        one = self.submit("paused")
+        pid = self.pid_of(self.wait_running(one))
+        frozen = self.freeze(one)
+        self.assertEqual(frozen["state"], "PAUSED")
+        self.assertIn("frozen on worker-1", frozen["waiting"]["reason"])
+        self.assertEqual(state_of(pid), "T")
+        # Its cpu is another's.
+        other = self.submit("other", suspend=False)
+        self.wait_running(other)
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        waits = self.wait("waits", one, lambda t: t["state"] == "PENDING")
+        self.assertIn("is frozen on worker-1, and waits for its 1 cpu there",
+                      waits["waiting"]["reason"])
+        self.assertEqual(state_of(pid), "T")
+        self.finish(other, "other")
+        trial = self.check_continues(one, pid, frozen)
+        self.assertGreater(trial["attempts"][0]["frozen_s"], 0)
+        # What it counts as its time leaves the freeze out.
+        attempt = trial["attempts"][0]
+        self.assertEqual((attempt["outcome"], attempt["freeze_refused"]), (None, None))
+        self.finish(one, "paused")
+
+    def test_a_preempted_trial_is_frozen_and_continues(self) -> None:
+        low = self.submit("low")
+        pid = self.pid_of(self.wait_running(low))
+        high = self.submit("high", suspend=False, more="priority: 5\n")
+        frozen = self.wait("is frozen", low, lambda t: t["frozen"])
+        self.assertEqual(frozen["state"], "PENDING")
+        self.wait_running(high)
+        self.assertEqual(state_of(pid), "T")
+        self.finish(high, "high")
+        self.check_continues(low, pid, frozen)
+        self.finish(low, "low")
+
+    def test_head_is_killed_while_a_trial_is_frozen(self) -> None:
+        one = self.submit("head")
+        pid = self.pid_of(self.wait_running(one))
+        frozen = self.freeze(one)
+        self.cluster.kill("head")
+        self.assertTrue(self.trial(one)["frozen"])  # Any client brings a local head back.
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        self.check_continues(one, pid, frozen)
+        self.finish(one, "head")
+
+    def test_worker_daemon_is_killed_while_a_trial_is_frozen(self) -> None:
+        # As in test_kill.py: a node whose daemon is not back in time is LOST, and its trials are.
+        for turn in range(3):
+            name = f"daemon{turn}"
+            one = self.submit(name)
+            pid = self.pid_of(self.wait_running(one))
+            frozen = self.freeze(one)
+            daemon = self.cluster.kill("worker-1")
+            wait_until("another daemon", lambda: self.cluster.pid("worker-1") != daemon)
+            self.cluster.rt("trial", "resume", f"{one}/0")
+            trial = self.wait_running(one)
+            if trial["preemptions"] == 0:
+                self.check_continues(one, pid, frozen)
+                return self.finish(one, name)
+            self.finish(one, name)
+        self.fail("killed three times, the daemon was never back in time")
+
+    def test_a_frozen_process_is_killed(self) -> None:
+        one = self.submit("killed")
+        pid = self.pid_of(self.wait_running(one))
+        self.freeze(one)
+        os.kill(pid, signal.SIGKILL)
+        lost = self.wait("is lost", one, lambda t: not t["frozen"])
+        self.assertEqual((lost["preemptions"], lost["failures"], lost["state"]), (1, 0, "PAUSED"))
+        attempt = lost["attempts"][0]
+        self.assertEqual((attempt["outcome"], attempt["reason"]),
+                         ("LOST", "its process was killed while it was frozen"))
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        self.assertEqual(self.wait_running(one)["attempt"], 2)
+        self.finish(one, "killed")
+
+    def test_a_frozen_trial_is_stopped(self) -> None:
+        one = self.submit("stopped")
+        pid = self.pid_of(self.wait_running(one))
+        self.freeze(one)
+        self.cluster.rt("trial", "stop", f"{one}/0")
+        self.wait("is over", one, lambda t: t["state"] == "STOPPED")
+        wait_until("its process is gone", lambda: state_of(pid) in ("", "Z"))
+
+    def test_a_python_trial_saves_first_and_counts_no_frozen_time(self) -> None:
+        script = self.cluster.work / "saves.py"
+        script.write_text(textwrap.dedent(SAVES.format(end=str(self.end("saves")))))
+        job = int(self.cluster.rt("submit", "--detach", "--resources", "cpu=0", script.name, "-o",
+                                  "quiet").stdout)
+
+        def made() -> Optional[int]:
+            ids = self.cluster.json("job", "show", str(job))["experiment_ids"]
+            return ids[0] if ids else None
+        one = int(wait_until("the driver made its experiment", made))
+        pid = self.pid_of(self.wait_running(one))
+        frozen = self.freeze(one)
+        self.assertEqual(len(frozen["checkpoints"]), 1)
+        other = self.submit("long", suspend=False)
+        self.wait_running(other, 100)
+        self.finish(other, "long")
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        trial = self.check_continues(one, pid, frozen)
+        stood_s = trial["attempts"][0]["frozen_s"]
+        self.assertGreater(stood_s, 2)
+        said_s = trial["metrics"]["time_total_s"] - frozen["metrics"]["time_total_s"]
+        real_s = trial["metrics"]["timestamp"] - frozen["metrics"]["timestamp"]
+        self.assertLess(said_s, real_s - 0.8 * stood_s)
+        self.finish(one, "saves")
+
+
+class FreezeGpuTest(Frozen, unittest.TestCase):
+    """With a driver of the tests' own, whose suspended processes are those that a file names."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=1, cpus=1)
+        self.addCleanup(self.cluster.close)
+        gpus = self.cluster.home / "gpus.txt"
+        gpus.write_text("GPU-aaaa,NVIDIA H200,150000000000,ok\n")
+        self.states = self.cluster.home / "cuda"
+        self.states.mkdir()
+        self.cluster.env.update(FAKE_NVML=str(gpus), FAKE_CUDA=str(self.states),
+                                LD_LIBRARY_PATH=str(BIN / "fake"))
+        self.cluster.env.pop("CUDA_VISIBLE_DEVICES", None)
+
+    def cuda(self, pid: int) -> str:
+        """0: it runs, 2: its memory is on the host; "" when nobody asked the driver for it."""
+        path = self.states / str(pid)
+        return path.read_text() if path.exists() else ""
+
+    def test_the_memory_moves_to_the_host_and_back(self) -> None:
+        self.cluster.up()
+        one = self.submit("gpu", more="resources: {gpu: 1, cpu: 0}\n", argument="cuda")
+        pid = self.pid_of(self.wait_running(one))
+        frozen = self.freeze(one)
+        self.assertEqual((self.cuda(pid), state_of(pid)), ("2", "T"))
+        other = self.submit("other", suspend=False, more="resources: {gpu: 1, cpu: 0}\n")
+        self.wait_running(other)
+        self.finish(other, "other")
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        trial = self.check_continues(one, pid, frozen)
+        self.assertEqual(self.cuda(pid), "0")
+        self.assertEqual(trial["attempts"][0]["members"][0]["gpus"],
+                         frozen["attempts"][0]["members"][0]["gpus"])
+        self.finish(one, "gpu")
+
+    def test_a_driver_that_cannot_leaves_the_checkpoint(self) -> None:
+        self.cluster.env["FAKE_CUDA_FAILS"] = "checkpoint"
+        self.cluster.up()
+        one = self.submit("fails", more="resources: {gpu: 1, cpu: 0}\n", argument="cuda")
+        pid = self.pid_of(self.wait_running(one))
+        self.cluster.rt("trial", "pause", f"{one}/0")
+        paused = self.wait("is paused", one, lambda t: t["state"] == "PAUSED")
+        self.assertFalse(paused["frozen"])
+        attempt = paused["attempts"][0]
+        self.assertEqual((attempt["outcome"], attempt["freeze_refused"]),
+                         ("SUSPENDED", "move the memory of the gpu to the host: device not ready"))
+        self.assertIn("it was not frozen: move the memory", paused["waiting"]["reason"])
+        self.assertEqual(state_of(pid) in ("", "Z"), True)
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        self.assertEqual(self.wait_running(one)["attempt"], 2)
+        self.finish(one, "fails")
+
+    def test_a_driver_that_cannot_go_back_is_a_loss(self) -> None:
+        self.cluster.env["FAKE_CUDA_FAILS"] = "restore"
+        self.cluster.up()
+        one = self.submit("back", more="resources: {gpu: 1, cpu: 0}\n", argument="cuda")
+        self.wait_running(one)
+        self.freeze(one)
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        trial = self.wait("starts again", one, lambda t: t["attempt"] == 2)
+        self.assertEqual((trial["preemptions"], trial["failures"]), (1, 0))
+        self.assertEqual((trial["attempts"][0]["outcome"], trial["attempts"][0]["reason"]),
+                         ("LOST", "it could not continue after it was frozen: "
+                                  "move the memory back to the gpu: device not ready"))
+        self.wait_running(one)
+        self.finish(one, "back")
+
+
+if __name__ == "__main__":
+    os.chdir(pathlib.Path(__file__).parent)
+    unittest.main()

@@ -1,0 +1,230 @@
+#include "worker/launch/freezer.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/clock.h"
+#include "common/run/files.h"
+#include "worker/limits/memory_watch.h"
+
+namespace rt::worker {
+namespace {
+
+// A process in an uninterruptible wait stops at its end.
+constexpr Millis kStopMost = 30'000;
+constexpr int kLookUs = 2'000;
+
+const char* NameOf(FreezeStep step) {
+  switch (step) {
+    case FreezeStep::kNone:
+    case FreezeStep::kSaving: return "none";
+    case FreezeStep::kFreezing: return "freezing";
+    case FreezeStep::kFrozen: return "frozen";
+    case FreezeStep::kThawing: return "thawing";
+  }
+  return "none";
+}
+
+FreezeStep StepOf(const std::string& name) {
+  for (FreezeStep step : {FreezeStep::kFreezing, FreezeStep::kFrozen, FreezeStep::kThawing})
+    if (name == NameOf(step)) return step;
+  return FreezeStep::kNone;
+}
+
+std::string ProcPath(pid_t pid, const char* file) {
+  return "/proc/" + std::to_string(pid) + "/" + file;
+}
+
+// Whether it has opened the driver's library.
+bool MayUseGpus(pid_t pid) {
+  const absl::StatusOr<std::string> maps = ReadFile(ProcPath(pid, "maps"), 64 << 20);
+  return maps.ok() && maps->find("/libcuda.so") != std::string::npos;
+}
+
+// Stopped, or a zombie, or gone.
+bool IsStopped(pid_t pid) {
+  const absl::StatusOr<std::string> text = ReadFile(ProcPath(pid, "stat"), 64 << 10);
+  if (!text.ok()) return true;
+  const size_t name_end = text->rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text->size()) return true;
+  const char state = (*text)[name_end + 2];
+  return state == 'T' || state == 't' || state == 'Z' || state == 'X';
+}
+
+std::set<pid_t> TreeOf(const ProcessIdentity& program) {
+  if (!IsAlive(program)) return {};
+  return ProcessTable::Read().TreeOf(program.pid);
+}
+
+// Also what they start meanwhile. Why it did not work; "": all are stopped.
+std::string StopTree(const ProcessIdentity& program) {
+  const Millis until = SteadyClock() + kStopMost;
+  for (;;) {
+    const std::set<pid_t> tree = TreeOf(program);
+    if (tree.empty()) return "its process has ended";
+    bool is_all = true;
+    for (pid_t pid : tree) {
+      if (IsStopped(pid)) continue;
+      is_all = false;
+      ::kill(pid, SIGSTOP);
+    }
+    if (is_all) return "";
+    if (SteadyClock() > until) return "its processes did not stop";
+    ::usleep(kLookUs);
+  }
+}
+
+void ContinueTree(const ProcessIdentity& program) {
+  for (pid_t pid : TreeOf(program)) ::kill(pid, SIGCONT);
+}
+
+Bytes AvailableMemory() {
+  constexpr std::string_view kAvailable = "MemAvailable:";
+  const absl::StatusOr<std::string> text = ReadFile("/proc/meminfo", 64 << 10);
+  const size_t at = text.ok() ? text->find(kAvailable) : std::string::npos;
+  if (at == std::string::npos) return 0;
+  return static_cast<Bytes>(std::atoll(text->c_str() + at + kAvailable.size())) << 10;
+}
+
+// Why the host cannot have the gpu's memory; "": it can, as far as that can be known before.
+std::string WhyNoMemory(const FreezeJob& job) {
+  if (!job.has_gpus || job.gpu_memory == 0) return "";
+  const std::string needs = "the " + BytesText(job.gpu_memory) + " that it used on its gpus ";
+  if (const Bytes free = AvailableMemory(); job.gpu_memory > free)
+    return needs + "do not fit the " + BytesText(free) + " of free memory of its machine";
+  if (job.memory_limit == 0) return "";
+  const ProcessTable table = ProcessTable::Read();
+  const Bytes used = table.ResidentOf(table.TreeOf(job.program.pid));
+  if (used + job.gpu_memory > job.memory_limit)
+    return needs + "do not fit the " + BytesText(job.memory_limit) +
+           " of memory that it asked for, of which it uses " + BytesText(used);
+  return "";
+}
+
+}  // namespace
+
+FreezeNote ReadFreezeNote(const std::string& path) {
+  FreezeNote note;
+  const absl::StatusOr<std::string> text = ReadFile(path, 64 << 10);
+  if (!text.ok() || !text->ends_with('\n')) return note;
+  std::istringstream words(*text);
+  std::string step;
+  words >> step >> note.round >> note.since >> note.total;
+  if (!words) return {};
+  note.step = StepOf(step);
+  for (pid_t pid; words >> pid;) note.gpu_pids.insert(pid);
+  return note;
+}
+
+absl::Status WriteFreezeNote(const std::string& path, const FreezeNote& note) {
+  std::string text = std::string(NameOf(note.step)) + " " + std::to_string(note.round) + " " +
+                     std::to_string(note.since) + " " + std::to_string(note.total);
+  for (pid_t pid : note.gpu_pids) text += " " + std::to_string(pid);
+  return WriteFileAtomic(path, text + "\n", {.sync = false});
+}
+
+std::string Freezer::Ask(const std::string& action, pid_t pid, std::string& why) const {
+  const absl::StatusOr<ProgramResult> done =
+      RunProgram({.argv = {bin_dir_ + "/rt-gpu-suspend", action, std::to_string(pid)}}, "",
+                 limits::kFreezeMost / 2);
+  why = done.ok() ? "" : MessageOf(done.status());
+  if (!done.ok()) return "";
+  const absl::StatusOr<Json> told = Json::Parse(Trim(done->output));
+  if (!told.ok() || !told->is_object()) {
+    why = "rt-gpu-suspend: " + rt::ToString(done->exit) + ", " + std::string(Trim(done->output));
+    return "";
+  }
+  why = told->GetString("error");
+  return why.empty() ? told->GetString("state") : "";
+}
+
+FreezeEnd Freezer::MoveToHost(const FreezeJob& job, FreezeNote& note) const {
+  for (pid_t pid : TreeOf(job.program)) {
+    if (note.gpu_pids.contains(pid) || !MayUseGpus(pid)) continue;
+    std::string why;
+    // The driver knows nothing of one that has opened its library and has nothing on a gpu.
+    if (Ask("state", pid, why).empty()) continue;
+    note.gpu_pids.insert(pid);
+    if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
+      return {.why = MessageOf(noted)};
+  }
+  for (pid_t pid : note.gpu_pids) {
+    std::string why;
+    if (Ask("state", pid, why) == "suspended") continue;
+    if (why.empty()) Ask("suspend", pid, why);
+    if (!why.empty()) return {.why = why};
+  }
+  return {};
+}
+
+FreezeEnd Freezer::MoveBack(const FreezeJob& job, FreezeNote& note) const {
+  const std::set<pid_t> tree = TreeOf(job.program);
+  for (pid_t pid : note.gpu_pids) {
+    std::string why;
+    if (!tree.contains(pid)) continue;
+    Ask("resume", pid, why);
+    if (!why.empty()) return {.why = why, .is_broken = true};
+  }
+  note.gpu_pids.clear();
+  return {};
+}
+
+FreezeEnd Freezer::Undo(const FreezeJob& job, FreezeNote& note, const std::string& why) const {
+  ContinueTree(job.program);
+  FreezeEnd back = MoveBack(job, note);
+  if (!back.why.empty())
+    return {.why = why + "; and it could not be resumed: " + back.why, .is_broken = true};
+  note.step = FreezeStep::kNone;
+  note.since = 0;
+  const absl::Status noted = WriteFreezeNote(job.note, note);
+  return {.why = why, .is_broken = !noted.ok()};
+}
+
+FreezeEnd Freezer::Freeze(const FreezeJob& job) const {
+  FreezeNote note = ReadFreezeNote(job.note);
+  const bool is_frozen = note.step == FreezeStep::kFrozen;
+  note.round = job.round;
+  if (!is_frozen) {
+    if (std::string why = WhyNoMemory(job); !why.empty() && note.step == FreezeStep::kNone)
+      return {.why = why};
+    note.step = FreezeStep::kFreezing;
+  }
+  if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
+    return {.why = MessageOf(noted)};
+  if (is_frozen) return {};
+  if (job.has_gpus) {
+    const FreezeEnd moved = MoveToHost(job, note);
+    if (!moved.why.empty()) return Undo(job, note, moved.why);
+  }
+  if (const std::string why = StopTree(job.program); !why.empty()) return Undo(job, note, why);
+  note.step = FreezeStep::kFrozen;
+  note.since = WallClock();
+  const absl::Status noted = WriteFreezeNote(job.note, note);
+  return noted.ok() ? FreezeEnd{} : Undo(job, note, MessageOf(noted));
+}
+
+FreezeEnd Freezer::Thaw(const FreezeJob& job) const {
+  FreezeNote note = ReadFreezeNote(job.note);
+  note.step = FreezeStep::kThawing;
+  if (note.since != 0) note.total += std::max<Millis>(0, WallClock() - note.since);
+  note.since = 0;
+  const std::string cannot = "it could not continue after it was frozen: ";
+  if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
+    return {.why = cannot + MessageOf(noted), .is_broken = true};
+  ContinueTree(job.program);
+  const FreezeEnd back = MoveBack(job, note);
+  if (!back.why.empty()) return {.why = cannot + back.why, .is_broken = true};
+  note.step = FreezeStep::kNone;
+  const absl::Status noted = WriteFreezeNote(job.note, note);
+  return noted.ok() ? FreezeEnd{} : FreezeEnd{.why = cannot + MessageOf(noted), .is_broken = true};
+}
+
+}  // namespace rt::worker
