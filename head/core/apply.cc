@@ -382,9 +382,7 @@ struct Applier {
   void operator()(const event::AttemptThawed& e) { ApplyThawed(world, e, at); }
   void operator()(const event::AttemptFreezeGivenUp& e) { GiveUpFreeze(world, e); }
   void operator()(const event::AttemptResizeRequested& e) { RequestResize(world, e, at); }
-  void operator()(const event::AttemptResizeForced& e) {
-    LiveOf(world, e.attempt).resize.forced = true;
-  }
+  void operator()(const event::AttemptResizeForced& e) { ForceResize(world, e); }
   void operator()(const event::AttemptResizeGivenUp& e) { GiveUpResize(world, e); }
   void operator()(const event::AttemptResized& e) { ApplyResized(world, e, at); }
   void operator()(const event::ProfileRecorded& e) { ApplyProfile(world, e, at); }

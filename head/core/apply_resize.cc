@@ -28,6 +28,10 @@ void RequestResize(World& world, const event::AttemptResizeRequested& e, Millis 
   Claim(world, e.attempt, live);
 }
 
+void ForceResize(World& world, const event::AttemptResizeForced& e) {
+  LiveOf(world, e.attempt).resize.forced = true;
+}
+
 void GiveUpResize(World& world, const event::AttemptResizeGivenUp& e) {
   Attempt& live = LiveOf(world, e.attempt);
   RT_CHECK(live.resize.is_pending());

@@ -7,6 +7,7 @@
 namespace rt {
 
 void RequestResize(World& world, const event::AttemptResizeRequested& e, Millis at);
+void ForceResize(World& world, const event::AttemptResizeForced& e);
 void GiveUpResize(World& world, const event::AttemptResizeGivenUp& e);
 void ApplyResized(World& world, const event::AttemptResized& e, Millis at);
 // The attempt has ended otherwise, and has returned its capacity: the next one shrinks all the

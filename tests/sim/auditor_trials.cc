@@ -479,8 +479,7 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   const Row& row = truth_->runs.at(fence).rows.at(e.seq - 1);
   Must(e.iteration == row.iteration, "a checkpoint carries its row's iteration");
   std::optional<double> score = LossOf(row);
-  const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
-  if (spec.scored) {
+  if (ExperimentOf(e.attempt.owner.trial().experiment).spec.scored) {
     Must(e.has_score == score.has_value() && (!score || Same(e.score, *score)),
          "a checkpoint carries its row's score");
   }
