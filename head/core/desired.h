@@ -21,7 +21,7 @@ struct DesiredAttempt {
   uint64_t complete_seq = 0;  // Of a gang: the newest row with a complete checkpoint.
   uint64_t profile_seq = 0;   // Of rank 0: what was measured up to this line is recorded.
   AttemptId start_after;      // It starts once that one has ended; no owner: at once.
-  uint32_t freeze = 0;  // Let it save, then freeze it: the round. 0: it runs.
+  uint32_t freeze = 0;        // Let it save, then freeze it: the round. 0: it runs.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 

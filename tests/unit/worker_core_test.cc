@@ -338,8 +338,7 @@ TEST_CASE("an attempt is asked to save, then frozen, and continues when it is wa
   CHECK(Step(state, input::HeadAway{}, 31).empty());
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 40) ==
         std::vector<Action>{action::Thaw{kOne}});
-  CHECK(Step(state, input::Thawed{kOne, "", false}, 50) ==
-        std::vector<Action>{action::SyncSoon{}});
+  CHECK(Step(state, input::Thawed{kOne, "", false}, 50) == std::vector<Action>{action::SyncSoon{}});
   CHECK(ObservedList(state)[0].frozen == 0);
 }
 
@@ -415,16 +414,16 @@ TEST_CASE("an attempt that was to be thawed and frozen again says the round that
 
 TEST_CASE("a daemon that starts finishes what the one before it had begun") {
   const auto recover = [](WorkerState& state, FreezeStep step) {
-    return Step(state, input::Recovered{.fence = kOne, .pid = 77, .freeze_step = step,
-                                        .freeze_round = 3}, 0);
+    return Step(state,
+                input::Recovered{.fence = kOne, .pid = 77, .freeze_step = step, .freeze_round = 3},
+                0);
   };
   WorkerState frozen;
   CHECK(recover(frozen, FreezeStep::kFrozen).empty());
   CHECK(ObservedList(frozen)[0].frozen == 3);
   CHECK(Step(frozen, input::Tick{}, 1).empty());
   WorkerState freezing;
-  CHECK(recover(freezing, FreezeStep::kFreezing) ==
-        std::vector<Action>{action::Freeze{kOne, 3}});
+  CHECK(recover(freezing, FreezeStep::kFreezing) == std::vector<Action>{action::Freeze{kOne, 3}});
   CHECK(ObservedList(freezing)[0].frozen == 0);
   WorkerState thawing;
   CHECK(recover(thawing, FreezeStep::kThawing) == std::vector<Action>{action::Thaw{kOne}});

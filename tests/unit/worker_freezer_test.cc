@@ -75,8 +75,10 @@ struct Place {
     ::chmod((dir.path() + "/rt-gpu-suspend").c_str(), 0755);
   }
   FreezeJob JobOf(const Tree& tree, bool has_gpus = false) const {
-    return {.program = *ReadProcessIdentity(tree.root()), .note = dir.path() + "/note",
-            .round = 1, .has_gpus = has_gpus};
+    return {.program = *ReadProcessIdentity(tree.root()),
+            .note = dir.path() + "/note",
+            .round = 1,
+            .has_gpus = has_gpus};
   }
   FreezeNote note() const { return ReadFreezeNote(dir.path() + "/note"); }
   size_t Calls(const std::string& action) const {
