@@ -14,6 +14,7 @@ import json, os, pathlib, time
 from rt import tune
 gate = pathlib.Path({gate!r})
 def train(config):
+    (gate / (os.environ["RT_TRIAL_ID"].replace("/", "-") + "." + os.environ["RT_ATTEMPT"])).touch()
     start = 0
     checkpoint = tune.get_checkpoint()
     if checkpoint:
@@ -48,6 +49,12 @@ class PauseTest(ClusterTest):
             return trial if trial["state"] == state else None
         return wait_until(f"trial {trial_id} is {state}", there)
 
+    def wait_trains(self, trial_id: str) -> None:
+        """A trial that is RUNNING has a process, which may not have come to its function yet."""
+        attempt = self.wait_trial(trial_id, "RUNNING")["attempt"]
+        met = self.gate / f"{trial_id.replace('/', '-')}.{attempt}"
+        wait_until(f"trial {trial_id} trains", met.exists)
+
     def wait_exp(self, number: int, state: str) -> Any:
         def there() -> Any:
             one = self.cluster.json("exp", "show", str(number))
@@ -72,7 +79,7 @@ class PauseTest(ClusterTest):
     def test_a_paused_search_saves_and_goes_on(self) -> None:
         number = self.submit("pause", 2)
         for trial in (0, 1):
-            self.wait_trial(f"{number}/{trial}", "RUNNING")
+            self.wait_trains(f"{number}/{trial}")
         self.cluster.rt("exp", "pause", str(number), "--reason", "for lunch")
         paused = self.wait_exp(number, "PAUSED")
         self.assertEqual(paused["reason"], "paused: for lunch")
@@ -101,7 +108,7 @@ class PauseTest(ClusterTest):
 
     def test_one_trial_is_paused_and_resumed(self) -> None:
         number = self.submit("one", 2)
-        self.wait_trial(f"{number}/0", "RUNNING")
+        self.wait_trains(f"{number}/0")
         self.cluster.rt("trial", "pause", f"{number}/0")
         self.wait_trial(f"{number}/0", "PAUSED")
         (self.gate / "go").touch()
@@ -119,7 +126,7 @@ class PauseTest(ClusterTest):
     def test_a_program_that_cannot_be_told_is_ended_and_starts_again(self) -> None:
         flag = self.cluster.work / "flag"
         number = self.yaml("deaf", ["/bin/sh", "-c", f"test -e {flag} || sleep 600"])
-        self.wait_trial(f"{number}/0", "RUNNING")
+        self.wait_trains(f"{number}/0")
         self.cluster.rt("trial", "pause", f"{number}/0")
         self.wait_trial(f"{number}/0", "PAUSED")
         flag.touch()
@@ -153,7 +160,7 @@ class PauseTest(ClusterTest):
 
     def test_a_search_that_a_person_stopped_goes_on(self) -> None:
         number = self.submit("stopped", 2)
-        self.wait_trial(f"{number}/0", "RUNNING")
+        self.wait_trains(f"{number}/0")
         self.cluster.rt("exp", "stop", str(number))
         self.wait_exp(number, "STOPPED")
         (self.gate / "go").touch()
@@ -164,9 +171,9 @@ class PauseTest(ClusterTest):
         low = self.submit("low", 2)
         low_gate = self.gate
         for trial in (0, 1):
-            self.wait_trial(f"{low}/{trial}", "RUNNING")
+            self.wait_trains(f"{low}/{trial}")
         high = self.submit("high", 1, priority=5)
-        self.wait_trial(f"{high}/0", "RUNNING")
+        self.wait_trains(f"{high}/0")
         states = sorted(one["state"] for one in self.cluster.trials(low))
         self.assertEqual(states, ["PENDING", "RUNNING"])
         made_room = next(one for one in self.cluster.trials(low) if one["state"] == "PENDING")
