@@ -128,8 +128,16 @@ TEST_CASE("freezer: what does not use the driver is not asked about") {
   CHECK(place.Calls("state") == 0);
 }
 
+TEST_CASE("freezer: processes that the driver does not know keep their gpus") {
+  Place place("state");
+  Tree tree(place.dir.path() + "/libcuda.so.1");
+  CHECK(place.freezer.Freeze(place.JobOf(tree, true)).why ==
+        "the driver knows none of its processes: no luck");
+  CHECK(tree.Runs());
+}
+
 TEST_CASE("freezer: a driver that cannot leaves the processes as they were") {
-  Place place("suspend");
+  Place place(GENERATE("check", "suspend"));
   Tree tree(place.dir.path() + "/libcuda.so.1");
   const FreezeEnd end = place.freezer.Freeze(place.JobOf(tree, true));
   CHECK(end.why == "no luck");

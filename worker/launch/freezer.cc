@@ -132,9 +132,10 @@ absl::Status WriteFreezeNote(const std::string& path, const FreezeNote& note) {
 }
 
 std::string Freezer::Ask(const std::string& action, pid_t pid, std::string& why) const {
+  std::vector<std::string> argv = {bin_dir_ + "/rt-gpu-suspend", action};
+  if (pid != 0) argv.push_back(std::to_string(pid));
   const absl::StatusOr<ProgramResult> done =
-      RunProgram({.argv = {bin_dir_ + "/rt-gpu-suspend", action, std::to_string(pid)}}, "",
-                 limits::kFreezeMost / 2);
+      RunProgram({.argv = argv}, "", limits::kFreezeMost / 2);
   why = done.ok() ? "" : MessageOf(done.status());
   if (!done.ok()) return "";
   const absl::StatusOr<Json> told = Json::Parse(Trim(done->output));
@@ -147,15 +148,25 @@ std::string Freezer::Ask(const std::string& action, pid_t pid, std::string& why)
 }
 
 FreezeEnd Freezer::MoveToHost(const FreezeJob& job, FreezeNote& note) const {
-  for (pid_t pid : TreeOf(job.program)) {
-    if (note.gpu_pids.contains(pid) || !MayUseGpus(pid)) continue;
+  std::set<pid_t> users = TreeOf(job.program);
+  std::erase_if(users, [](pid_t pid) { return !MayUseGpus(pid); });
+  if (users.empty()) return {};
+  std::string cannot, unknown;
+  Ask("check", 0, cannot);
+  if (!cannot.empty()) return {.why = cannot};
+  for (pid_t pid : users) {
     std::string why;
     // The driver knows nothing of one that has opened its library and has nothing on a gpu.
-    if (Ask("state", pid, why).empty()) continue;
+    if (!note.gpu_pids.contains(pid) && Ask("state", pid, why).empty()) {
+      unknown = why;
+      continue;
+    }
     note.gpu_pids.insert(pid);
     if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
       return {.why = MessageOf(noted)};
   }
+  // Others would get gpus whose memory is in use.
+  if (note.gpu_pids.empty()) return {.why = "the driver knows none of its processes: " + unknown};
   for (pid_t pid : note.gpu_pids) {
     std::string why;
     if (Ask("state", pid, why) == "suspended") continue;

@@ -57,7 +57,7 @@ class Freezer {
   FreezeEnd MoveToHost(const FreezeJob& job, FreezeNote& note) const;
   FreezeEnd MoveBack(const FreezeJob& job, FreezeNote& note) const;
   FreezeEnd Undo(const FreezeJob& job, FreezeNote& note, const std::string& why) const;
-  // Its state; "" when rt-gpu-suspend fails, and `why` says why.
+  // The state of the process; "" when rt-gpu-suspend fails, and `why` says why. pid 0: of none.
   std::string Ask(const std::string& action, pid_t pid, std::string& why) const;
 
   const std::string bin_dir_;
