@@ -60,19 +60,8 @@ struct Elastic : Story {
   // To two ranks: the first generation saves and ends, and the second one runs.
   void Grow() {
     REQUIRE(Share() == std::vector<uint32_t>{2});
-    const Fence fence = FenceOf(0);
-    Do(input::CommitCheckpoint{.node = node,
-                               .fence = fence,
-                               .manifest = "m",
-                               .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
-                               .bytes = 1});
-    Observed& observed = running.at(fence);
-    observed.phase = Observed::Phase::kExited;
-    observed.suspended = true;
-    observed.signal = 15;
-    observed.last_seq = 1;
-    Sync();
-    running.erase(fence);
+    SaveAndEnd();
+    running.erase(FenceOf(0));
     REQUIRE(live().members.size() == 2);
   }
   bool AsksFor(const input::ElasticAnswered& answer) { return !Do(answer).records.empty(); }

@@ -13,21 +13,6 @@ struct Resizing : Story {
   absl::Status Resize(uint32_t ranks, Millis within = 1'000) {
     return Do(input::ResizeRun{owner, ranks, within}).verdict;
   }
-  // The ranks of generation 1 save and end, as their worker reports it.
-  void SaveAndEnd() {
-    const Fence fence = FenceOf(0);
-    Do(input::CommitCheckpoint{.node = node,
-                               .fence = fence,
-                               .manifest = "m",
-                               .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
-                               .bytes = 1});
-    Observed& observed = running.at(fence);
-    observed.phase = Observed::Phase::kExited;
-    observed.suspended = true;
-    observed.signal = 15;
-    observed.last_seq = 1;
-    Sync();
-  }
 };
 
 }  // namespace
