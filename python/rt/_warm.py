@@ -299,10 +299,10 @@ def _rehearse() -> None:
         with ours, theirs:
             theirs.sendall(_HELLO)
             session = Session("", "", wire=Wire(ours))
-            theirs.sendall(_ACK)
             _session.current = session
             config = _attempt.read_config(session, payload)
             _attempt.run_function(_rehearsed, config, payload["call"])
+            theirs.sendall(_ACK)  # A session drops one that comes before its report.
             session.barrier()
     _session.current = None
 
