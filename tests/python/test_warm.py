@@ -125,10 +125,14 @@ def test_an_import_that_fails_is_left_to_the_user() -> None:
     _imports.import_all([train])
 
 
-def test_a_rehearsal_leaves_nothing_behind() -> None:
+def test_a_rehearsal_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def descriptors() -> list[str]:
         return sorted(os.listdir("/proc/self/fd"))
 
+    def connects(self: Any) -> None:
+        raise AssertionError("the simulated worker's answers were not what the session waits for")
+
+    monkeypatch.setattr(_session.Session, "_reconnect", connects)
     before = descriptors()
     _warm._rehearse()
     assert _session.current is None
