@@ -126,7 +126,7 @@ class PauseTest(ClusterTest):
     def test_a_program_that_cannot_be_told_is_ended_and_starts_again(self) -> None:
         flag = self.cluster.work / "flag"
         number = self.yaml("deaf", ["/bin/sh", "-c", f"test -e {flag} || sleep 600"])
-        self.wait_trains(f"{number}/0")
+        self.wait_trial(f"{number}/0", "RUNNING")
         self.cluster.rt("trial", "pause", f"{number}/0")
         self.wait_trial(f"{number}/0", "PAUSED")
         flag.touch()
