@@ -134,8 +134,9 @@ void Auditor::Clone(ExperimentId id, const ClonedTrial& clone) {
   TrialBook& trial = TrialOf({id, clone.number});
   TrialBook& parent = TrialOf({id, clone.from});
   OwnerBook& owner = trial.runs;
-  const bool is_compared =
-      owner.live && touched_.contains({id, clone.number}) && !trial.batch_rungs.empty();
+  // A frozen one as well, by rows from before.
+  const bool is_compared = (owner.live || owner.frozen) && touched_.contains({id, clone.number}) &&
+                           !trial.batch_rungs.empty();
   // Those that are compared together have just been resumed.
   if (experiment.spec.explores) {
     Must(truth_->explored.contains({TrialId{id, clone.number}, clone.params}),

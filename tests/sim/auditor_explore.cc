@@ -30,8 +30,9 @@ void Auditor::CheckAsked(const event::Answered& e) {
   for (const AskedClone& asked : e.asked) {
     TrialBook& trial = TrialOf({e.experiment, asked.number});
     const TrialBook& parent = experiment.trials.at(asked.from);
-    const bool is_compared = trial.runs.live && touched_.contains({e.experiment, asked.number}) &&
-                             !trial.batch_rungs.empty();
+    const bool is_there = trial.runs.live || trial.runs.frozen;
+    const bool is_compared =
+        is_there && touched_.contains({e.experiment, asked.number}) && !trial.batch_rungs.empty();
     Must(!IsEnding(trial.runs) && !trial.runs.replaced &&
              (spec.synch ? !trial.runs.live : is_compared),
          "a driver is asked about a trial that was compared");
