@@ -140,6 +140,9 @@ void NoteFreeze(Draft& draft, const Observed& observed) {
       LoseAttempt(draft, id, "the head before this one had thawed it, which is lost");
   } else if (observed.frozen == round) {
     draft.Emit(event::AttemptFrozen{id});
+    // As after the end of an attempt: its scheduler may have waited for this one.
+    ReviewTrials(draft, id.owner.trial().experiment);
+    ProposeTrials(draft, id.owner.trial().experiment);
   } else if (observed.freeze_refused == round) {
     draft.Emit(event::AttemptFreezeGivenUp{
         id, observed.freeze_why.empty() ? "its node cannot" : observed.freeze_why});
