@@ -225,13 +225,15 @@ absl::Status ReadDriver(const Json& json, DriverSpec& driver) {
   if (value == nullptr || value->is_null()) return absl::OkStatus();
   if (!value->is_object()) return SpecError("driver", "must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(
-      *value, {"suggests", "judges", "chooses", "watches", "explores", "search", "scheduler"},
+      *value,
+      {"suggests", "judges", "chooses", "watches", "explores", "allocates", "search", "scheduler"},
       "driver"));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.searches));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.schedules));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.selects_next));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.observes));
   RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "explores", driver.explores));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "allocates", driver.allocates));
   RT_RETURN_IF_ERROR(ReadText(*value, "search", driver.search, limits::kNameBytesMax));
   return ReadText(*value, "scheduler", driver.scheduler, limits::kNameBytesMax);
 }
@@ -395,6 +397,18 @@ void CountTrialsOfPoints(ExperimentSpec& spec) {
   }
 }
 
+// Who changes the resources of running trials.
+absl::Status CheckAllocating(const ExperimentSpec& spec) {
+  if (!spec.driver.allocates) return absl::OkStatus();
+  if (spec.reallocation.is_given())
+    return SpecError("driver/allocates", "the head changes the resources of these trials",
+                     "leave reallocation out");
+  if (spec.resources.is_elastic())
+    return SpecError("driver/allocates", "is not for trials whose number of ranks the head changes",
+                     "give resources/ranks as one number");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource source) {
   if (!json.is_object()) return SpecError("", "an experiment must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(json, KnownKeys(), ""));
@@ -427,6 +441,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   if (source == SpecSource::kUser) {
     RT_RETURN_IF_ERROR(CheckSize(spec));
     RT_RETURN_IF_ERROR(CheckMutated(spec));
+    RT_RETURN_IF_ERROR(CheckAllocating(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));
     RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
     RT_RETURN_IF_ERROR(CheckEvaluated(json, spec));

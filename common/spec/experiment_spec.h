@@ -26,7 +26,7 @@
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min",
 //     "durable_after": "store"|"peer"|"local"}
 //   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "explores": bool,
-//   "search": name, "scheduler": name}
+//   "allocates": bool, "search": name, "scheduler": name}
 //   Set by clients, not by people: trainable (a name), bundle (manifest digest of the working
 //   directory), inputs [{"manifest": digest, "env": NAME}], cwd (path on the same machine).
 #pragma once
@@ -81,10 +81,13 @@ struct DriverSpec {
   bool selects_next = false;  // Selects the next trial: trials are created paused.
   bool observes = false;      // Only reads; how far it has read is remembered.
   bool explores = false;      // Changes the configurations of clones before they are made.
+  bool allocates = false;     // Gives running trials other resources (head/core/reallocation.cc).
   std::string search;     // Names of what it asks, for people; empty: the head's own.
   std::string scheduler;
 
-  bool IsAsked() const { return searches || schedules || selects_next || observes || explores; }
+  bool IsAsked() const {
+    return searches || schedules || selects_next || observes || explores || allocates;
+  }
 };
 
 // Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.

@@ -355,6 +355,7 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
     driver.Read("chooses", spec.driver.selects_next);
     driver.Read("watches", spec.driver.observes);
     driver.Read("explores", spec.driver.explores);
+    driver.Read("allocates", spec.driver.allocates);
     driver.Read("search", spec.driver.search);
     driver.Read("scheduler", spec.driver.scheduler);
   }

@@ -133,6 +133,7 @@ Json ToNormal(const DriverSpec& driver) {
                                 {"search", driver.search},
                                 {"scheduler", driver.scheduler}});
   if (driver.explores) json.Set("explores", true);
+  if (driver.allocates) json.Set("allocates", true);
   return json;
 }
 

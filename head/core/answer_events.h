@@ -114,8 +114,9 @@ struct Answered {
   std::vector<ClonedTrial> cloned;
   // They are cloned by the answer of the driver that has read this record.
   std::vector<AskedClone> asked;
+  std::vector<AllocatedTrial> allocated;
   RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
-            resumed, session, finished, fallbacks, cloned, asked);
+            resumed, session, finished, fallbacks, cloned, asked, allocated);
 };
 
 }  // namespace rt::event

@@ -27,7 +27,7 @@ bool IsEmpty(const World& world, const event::Answered& answer) {
                           world.state.experiments.at(answer.experiment).answered_seq;
   return !is_new && answer.created.empty() && answer.stopped.empty() && answer.paused.empty() &&
          answer.resumed.empty() && answer.cloned.empty() && answer.asked.empty() &&
-         !answer.finished;
+         answer.allocated.empty() && !answer.finished;
 }
 
 // What is said of the trials from `first` on.

@@ -434,6 +434,9 @@ struct Applier {
       CloseQuestions(experiment, e.observed_through);
     for (const AskedClone& asked : e.asked)
       experiment.trials.at(asked.number).open_clone = {seq, asked.from, asked.params};
+    for (const AllocatedTrial& given : e.allocated)
+      experiment.trials.at(given.number).allocation = {given.resources, given.normal_resources,
+                                                       given.spec_format};
     if (e.finished) experiment.search_finished = true;
     experiment.fallback_trials += static_cast<uint32_t>(e.fallbacks.size());
     if (!e.fallbacks.empty()) experiment.fallback_reason = e.fallbacks.back().reason;

@@ -78,6 +78,7 @@ event::TrialResumed ApplyReallocated(World& world, const event::TrialReallocated
   trial.resources = e.resources;
   trial.normal_resources = e.normal_resources;
   trial.spec_format = e.spec_format;
+  if (e.resources == trial.allocation.resources) trial.allocation = {};
   ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
   index.requests.erase(e.trial.number);
   TakeOwn(index, trial);

@@ -47,6 +47,16 @@ absl::Status CheckResources(const Core& core, const std::string& text) {
   return CheckPossible(core, request);
 }
 
+// Whether a node can hold them is seen when the trial has saved: until then it keeps what it has.
+absl::Status CheckAllocated(const std::string& text) {
+  if (text.size() > limits::kParamsBytesMax) return Invalid("a trial's resources are too long");
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(text));
+  RT_ASSIGN_OR_RETURN(ResourceRequest request, ParseResourceRequest(json, "resources"));
+  if (request.is_elastic())
+    return Invalid("resources: a trial is given a number of ranks, not bounds of it");
+  return absl::OkStatus();
+}
+
 absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
                          const input::AnswerQuestions& input) {
   if (input.through < input.from)
@@ -62,10 +72,12 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
   }
   for (const auto& one : input.explored)
     if (one.failure.empty()) RT_RETURN_IF_ERROR(CheckParams(one.params));
+  for (const auto& one : input.allocated) RT_RETURN_IF_ERROR(CheckAllocated(one.resources));
   std::vector<uint32_t> named = input.pauses;
   named.insert(named.end(), input.resumes.begin(), input.resumes.end());
   for (const auto& stop : input.stops) named.push_back(stop.number);
   for (const auto& one : input.explored) named.push_back(one.number);
+  for (const auto& one : input.allocated) named.push_back(one.number);
   for (uint32_t number : named)
     if (number >= experiment.trials.size()) return NotFound("no such trial");
   return absl::OkStatus();
@@ -153,6 +165,28 @@ void TakeExplored(const World& world, const input::AnswerQuestions& input,
     if (const Trial& trial = experiment.trials[number];
         trial.pause_cause == PauseCause::kScheduler && IsOpen(trial) && !trial.runs.running())
       answer.resumed.push_back(number);
+}
+
+// The resources that trials get once they have saved. Of one trial the last ones count; those that
+// it has, or is to get already, are no news.
+void TakeAllocated(const World& world, const input::AnswerQuestions& input,
+                   event::Answered& answer) {
+  const ExperimentId id = input.experiment;
+  if (!world.index.experiments.at(id).spec.driver.allocates) return;
+  std::set<uint32_t> taken;
+  for (auto given = input.allocated.rbegin(); given != input.allocated.rend(); ++given) {
+    const Trial& trial = world.state.experiments.at(id).trials.at(given->number);
+    if (!IsOpen(trial) || !taken.insert(given->number).second) continue;
+    ResourceRequest request = ReadJournalledResources({.text = given->resources}).spec;
+    AllocatedTrial allocated{.number = given->number};
+    if (request != RequestOf(world, Owner::Of(trial.id))) {
+      allocated.resources = given->resources;
+      allocated.normal_resources = NormalText(request);
+      allocated.spec_format = kSpecFormat;
+    }
+    if (allocated.normal_resources != trial.allocation.normal_resources)
+      answer.allocated.push_back(std::move(allocated));
+  }
 }
 
 // Trials that were suggested already and wait for capacity.
@@ -247,6 +281,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   TakeDecisions(*experiment, input, answer);
   TakeSuggestions(draft.core.world, input, answer);
   TakeExplored(draft.core.world, input, answer);
+  TakeAllocated(draft.core.world, input, answer);
   answer.finished =
       input.search_finished && !experiment->search_finished && experiment->is_searching();
   EmitAnswer(draft, std::move(answer));

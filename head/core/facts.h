@@ -231,6 +231,15 @@ struct AskedClone {
   RT_FIELDS(AskedClone, number, from, params);
 };
 
+// Resources that a driver gives a trial: from the attempt on that begins after it has saved next.
+struct AllocatedTrial {
+  uint32_t number = 0;
+  std::string resources;         // JSON; empty: it keeps what it has.
+  std::string normal_resources;  // As in TrialCreated.
+  uint32_t spec_format = 0;
+  RT_FIELDS(AllocatedTrial, number, resources, normal_resources, spec_format);
+};
+
 // A trial whose search model had no answer: its configuration is what the search algorithm proposes
 // without results.
 struct FallbackTrial {

@@ -290,6 +290,11 @@ struct AnswerQuestions {
     std::string failure = {};  // Why it made nothing of it: `params` is not read then.
   };
   std::vector<Explored> explored;
+  struct Allocated {
+    uint32_t number = 0;
+    std::string resources;  // JSON.
+  };
+  std::vector<Allocated> allocated;
   bool stop_all = false;
   std::string stop_all_reason;
 };

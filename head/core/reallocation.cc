@@ -1,5 +1,6 @@
 // Reallocation: a trial that has just saved is paused, and resumes from that checkpoint with other
-// resources. common/decide/reallocation.h says with how many; this file says when.
+// resources. common/decide/reallocation.h, or a driver that allocates, says with which; this file
+// says when.
 #include "common/decide/reallocation.h"
 
 #include <algorithm>
@@ -143,6 +144,62 @@ int64_t WantedUnits(const World& world, TrialId id) {
                   OpenTrials(world, id.experiment, policy), id.number);
 }
 
+// Free capacity, that of the live attempt included.
+std::vector<FreeCapacity> CapacitiesWithout(const Draft& draft, const Owner& owner,
+                                            const Attempt& live) {
+  std::vector<FreeCapacity> capacities = CapacitiesNow(draft.core, draft.now);
+  ReturnCapacity(capacities, RequestOf(draft.core.world, owner), live.members);
+  return capacities;
+}
+
+// What the policy of the experiment gives to a trial that runs; nullopt: what it has.
+std::optional<ResourceRequest> NextByPolicy(const Draft& draft, const Trial& trial) {
+  const World& world = draft.core.world;
+  const Owner owner = Owner::Of(trial.id);
+  const ExperimentSpec& spec = world.index.experiments.at(trial.id.experiment).spec;
+  const ResourceRequest& has = RequestOf(world, owner);
+  if (!IsGoverned(spec, trial, has)) return std::nullopt;
+  const int64_t now = AddedUnits(spec.reallocation, spec.resources, has);
+  int64_t wanted = WantedUnits(world, trial.id);
+  if (wanted > now) {
+    const std::vector<FreeCapacity> free = CapacitiesWithout(draft, owner, *trial.runs.live());
+    const std::set<NodeId> avoided = AvoidedBy(world, owner);
+    wanted = MostThatFits(now, wanted, [&](int64_t units) {
+      std::vector<FreeCapacity> left = free;
+      const ResourceRequest more = WithAddedUnits(spec.reallocation, spec.resources, units);
+      return PutInto(left, more, avoided).has_value();
+    });
+  }
+  if (wanted == now) return std::nullopt;
+  return WithAddedUnits(spec.reallocation, spec.resources, wanted);
+}
+
+ResourceRequest Read(const Allocation& allocation) {
+  return ReadJournalledResources(
+             {allocation.resources, allocation.normal_resources, allocation.spec_format})
+      .spec;
+}
+
+// What the driver gives to a trial that runs, if that fits; nullopt: what it has.
+std::optional<ResourceRequest> NextByDriver(const Draft& draft, const Trial& trial) {
+  if (trial.allocation.resources.empty() || trial.runs.ranks != 0) return std::nullopt;
+  const Owner owner = Owner::Of(trial.id);
+  std::vector<FreeCapacity> left = CapacitiesWithout(draft, owner, *trial.runs.live());
+  ResourceRequest next = Read(trial.allocation);
+  if (!PutInto(left, next, AvoidedBy(draft.core.world, owner))) return std::nullopt;
+  return next;
+}
+
+// Where the driver's resources do not fit any more, the trial keeps what it had.
+event::TrialReallocated AllocateAfterEnd(const Draft& draft, const Trial& trial) {
+  const Allocation& given = trial.allocation;
+  const std::set<NodeId> avoided = AvoidedBy(draft.core.world, Owner::Of(trial.id));
+  const bool fits = !given.resources.empty() &&
+                    FindPlaces(draft.core, Read(given), draft.now, avoided).has_value();
+  if (!fits) return {trial.id, trial.resources, trial.normal_resources, trial.spec_format};
+  return {trial.id, given.resources, given.normal_resources, given.spec_format};
+}
+
 }  // namespace
 
 void ConsiderReallocation(Draft& draft, const AttemptId& attempt, uint64_t seq) {
@@ -150,31 +207,16 @@ void ConsiderReallocation(Draft& draft, const AttemptId& attempt, uint64_t seq) 
   const World& world = draft.core.world;
   const TrialId id = attempt.owner.trial();
   const ExperimentSpec& spec = world.index.experiments.at(id.experiment).spec;
+  if (!spec.reallocation.is_given() && !spec.driver.allocates) return;
   const Trial& trial = *FindTrial(world.state, id);
   const Attempt* live = FindLive(world.state, attempt);
-  if (!spec.reallocation.is_given() || live == nullptr || live->suspending || live->replaced ||
-      live->is_frozen())
-    return;
+  if (live == nullptr || live->suspending || live->replaced || live->is_frozen()) return;
   if (live->accepted.front() != seq) return;
   if (trial.stop_cause != StopCause::kNone || trial.pause_cause != PauseCause::kNone) return;
-  const Owner owner = Owner::Of(id);
-  const ResourceRequest& has = RequestOf(world, owner);
-  if (!IsGoverned(spec, trial, has)) return;
-  const int64_t now = AddedUnits(spec.reallocation, spec.resources, has);
-  int64_t wanted = WantedUnits(world, id);
-  if (wanted > now) {
-    std::vector<FreeCapacity> capacities = CapacitiesNow(draft.core, draft.now);
-    ReturnCapacity(capacities, has, live->members);
-    const std::set<NodeId> avoided = AvoidedBy(world, owner);
-    wanted = MostThatFits(now, wanted, [&](int64_t units) {
-      std::vector<FreeCapacity> left = capacities;
-      const ResourceRequest more = WithAddedUnits(spec.reallocation, spec.resources, units);
-      return PutInto(left, more, avoided).has_value();
-    });
-  }
-  if (wanted == now) return;
-  const ResourceRequest next = WithAddedUnits(spec.reallocation, spec.resources, wanted);
-  draft.Emit(event::TrialPaused{id, PauseCause::kResources, "to resume with " + Describe(next)});
+  const std::optional<ResourceRequest> next =
+      spec.driver.allocates ? NextByDriver(draft, trial) : NextByPolicy(draft, trial);
+  if (!next) return;
+  draft.Emit(event::TrialPaused{id, PauseCause::kResources, "to resume with " + Describe(*next)});
 }
 
 void ReallocateAfterEnd(Draft& draft, TrialId id) {
@@ -184,6 +226,7 @@ void ReallocateAfterEnd(Draft& draft, TrialId id) {
   const bool is_due =
       IsOpen(trial) && trial.pause_cause == PauseCause::kResources && trial.runs.live() == nullptr;
   if (!is_due) return;
+  if (spec.driver.allocates) return draft.Emit(AllocateAfterEnd(draft, trial));
   const Owner owner = Owner::Of(id);
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
   const int64_t units = MostThatFits(0, WantedUnits(world, id), [&](int64_t some) {

@@ -57,6 +57,15 @@ struct OpenClone {
   RT_FIELDS(OpenClone, seq, from, params);
 };
 
+// The resources that its driver gives a trial, see AllocatedTrial. Taken, or replaced by a later
+// answer.
+struct Allocation {
+  std::string resources;  // Empty: none.
+  std::string normal_resources;
+  uint32_t spec_format = 0;
+  RT_FIELDS(Allocation, resources, normal_resources, spec_format);
+};
+
 struct Trial {
   TrialId id;
   std::string params;  // JSON.
@@ -90,10 +99,12 @@ struct Trial {
   OpenClone open_clone;
   // The greatest iteration of its rows that the experiment's plateau rule has counted.
   double plateau_counted_to = 0;
+  Allocation allocation;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format, clones, cloned, curve, plateau, open_clone, plateau_counted_to);
+            spec_format, clones, cloned, curve, plateau, open_clone, plateau_counted_to,
+            allocation);
 
   // The configuration, as JSON, of that attempt.
   const std::string& ParamsOf(uint32_t attempt) const;

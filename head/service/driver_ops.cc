@@ -218,6 +218,11 @@ void AnswerQuestions(const Call& call, JsonDone done) {
                                params == nullptr ? "" : params->Dump(),
                                ValidUtf8(item.GetString("failure"), limits::kReasonBytesMax)});
   }
+  for (const Json& item : ListOf(call.json, "allocated")) {
+    const Json* resources = item.Find("resources");
+    answer.allocated.push_back({static_cast<uint32_t>(CountOf(item, "number")),
+                                resources == nullptr ? "" : resources->Dump()});
+  }
   answer.stop_all_reason = ValidUtf8(call.json.GetString("stop_all"), limits::kReasonBytesMax);
   answer.stop_all = !answer.stop_all_reason.empty();
   call.tools.operations.AnswerQuestions(std::move(answer), std::move(done));

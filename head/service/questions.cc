@@ -132,6 +132,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
     for (const Attempt& attempt : trial.runs.attempts)
       if (attempt.number == of.number && attempt.generation == of.generation)
         json.Set("restored", attempt.checkpoint != 0);
+    if (!trial.resources.empty()) json.Set("resources", ParsedOrNull(trial.resources));
     if (trial.clones.empty()) return;
     auto params = Json::Parse(trial.ParamsOf(of.number));
     json.Set("params", params.ok() ? *std::move(params) : Json());

@@ -419,6 +419,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   Json item = TrialItem(core, facts, *trial, reasons);
   const ResourceRequest& request = RequestOf(core.world, Owner::Of(id));
   item.Set("resources", ToJson(request));
+  item.Set("allocation", ParsedOrNull(trial->allocation.resources));
   Waiting waiting = WaitingOf(core, *trial, facts.now, reasons);
   item.Set("waiting", waiting.reason.empty() ? Json()
                                              : Json::MakeObject({{"reason", waiting.reason},

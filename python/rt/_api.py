@@ -12,6 +12,7 @@ from typing import Any, Optional
 from rt import _script, _session
 from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
 from rt._paths import Explained
+from rt._resources import TrialResources
 
 
 def report(
@@ -142,10 +143,10 @@ class TrialContext(Explained):
         """A directory on this machine that belongs to the trial."""
         return os.environ.get("RT_TRIAL_DIR", "")
 
-    def get_trial_resources(self) -> dict[str, Any]:
-        """The resources that the trial asked for, such as {"cpu": 1}."""
+    def get_trial_resources(self) -> TrialResources:
+        """The resources that the trial has, such as {"cpu": 1}; outside of a trial {}."""
         session = _session.current
-        return dict(session.resources) if session is not None else {}
+        return TrialResources(session.resources if session is not None else {})
 
     def get_storage_path(self) -> str:
         """The same as get_trial_dir()."""

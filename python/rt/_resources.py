@@ -185,6 +185,58 @@ def as_request(resources: Any) -> dict[str, Any]:
     return dict(resources)
 
 
+def as_factory(spec: dict[str, Any]) -> PlacementGroupFactory:
+    """`resources` of a specification with Ray's names: [{"CPU": 1}, …]."""
+    bundles = spec.get("bundles") or [spec] * int(spec.get("ranks") or 1)
+    return PlacementGroupFactory(
+        [_with_ray_names(bundle) for bundle in bundles],
+        strategy=spec.get("strategy") or "PACK",
+        ranks=int(spec.get("ranks") or 1),
+    )
+
+
+def _with_ray_names(bundle: dict[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, amount in {**bundle, **(bundle.get("custom") or {})}.items():
+        if name in ("cpu", "gpu"):
+            found[name.upper()] = amount
+        elif name not in ("custom", "ranks", "strategy", "gpu_sharing", "gpu_type"):
+            found[name] = amount
+    return found
+
+
+class TrialResources(dict[str, Any]):
+    """What a trial asked for, such as {"cpu": 1}; of several bundles {"bundles": [{"cpu": 1}, …]}.
+
+    It has the properties of a PlacementGroupFactory as well, whose amounts have Ray's names.
+    """
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        bundles = spec.get("bundles") or []
+        super().__init__({**(bundles[0] if len(bundles) == 1 else {}), **spec})
+        self._factory = as_factory(spec)
+
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """The bundles, such as [{"CPU": 1}]."""
+        return self._factory.bundles
+
+    @property
+    def strategy(self) -> str:
+        """How the bundles are placed, such as "PACK"."""
+        return self._factory.strategy
+
+    @property
+    def required_resources(self) -> dict[str, float]:
+        """The sum of the bundles."""
+        return self._factory.required_resources
+
+    @property
+    def head_cpus(self) -> float:
+        """The cpus of the first bundle."""
+        return self._factory.head_cpus
+
+
 def is_variable(value: Any) -> bool:
     """Whether the value, or one in a dict, will be drawn or tried in turn."""
     if isinstance(value, dict):

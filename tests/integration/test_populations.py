@@ -197,6 +197,45 @@ print("RESULT", json.dumps(found))
 """
 
 
+# The same by a function of the script's own, as Ray's documentation has it. The long trial ends once it has
+# trained with all cpus.
+GIVEN = TRAINABLE + """
+import time
+import rt
+from rt.tune.schedulers import ResourceChangingScheduler
+
+def climb(config):
+    state = load() or {"step": 0, "wide": 0}
+    while state["step"] < 2 if config["short"] else state["wide"] < 3:
+        time.sleep(0.02)
+        state["step"] += 1
+        cpus = int(tune.get_context().get_trial_resources().head_cpus)
+        state["wide"] += cpus == 3
+        save(state, {"step": state["step"], "cpus": cpus})
+
+def share(tune_controller, trial, result, scheduler):
+    base = scheduler.base_trial_resources
+    least = base.required_resources.get("CPU", 0)
+    cpus = tune_controller._resource_updater.get_num_cpus()
+    share = cpus // len(tune_controller.get_live_trials())
+    return tune.PlacementGroupFactory([{"CPU": max(least, share), "GPU": 0}])
+
+rt.init(num_cpus=3)
+results = tune.Tuner(
+    tune.with_resources(climb, tune.PlacementGroupFactory([{"CPU": 1}])),
+    param_space={"short": tune.grid_search([True, False])},
+    tune_config=tune.TuneConfig(
+        metric="step", mode="max", scheduler=ResourceChangingScheduler("fifo", share)),
+    run_config=tune.RunConfig(name="given"),
+).fit()
+found = []
+for each in results:
+    with open(os.path.join(each.path, "result.json")) as file:
+        found.append([[row["step"], row["cpus"]] for row in map(json.loads, file)])
+print("RESULT", json.dumps(found))
+"""
+
+
 class PopulationsTest(unittest.TestCase):
     def setUp(self) -> None:
         self.place = Place()
@@ -230,6 +269,12 @@ class PopulationsTest(unittest.TestCase):
         self.assertEqual([step for step, _ in short], [1, 2])
         self.assertEqual([step for step, _ in long], list(range(1, 31)))  # None twice.
         self.assertEqual((long[0][1], long[-1][1]), (1, 3))
+
+    def test_a_function_of_the_script_gives_resources(self) -> None:
+        short, long = self.result_of(GIVEN)
+        self.assertEqual([step for step, _ in short], [1, 2])
+        self.assertEqual([step for step, _ in long], list(range(1, len(long) + 1)))  # None twice.
+        self.assertEqual((long[0][1], [cpus for _, cpus in long[-3:]]), (1, [3, 3, 3]))
 
     def test_a_population_takes_turns_and_policies_are_replayed(self) -> None:
         found = self.result_of(TURNS)

@@ -16,7 +16,7 @@ from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune._progress import Progress
 from rt.tune.result import SHOULD_CHECKPOINT
-from rt.tune.schedulers import FIFOScheduler, TrialScheduler
+from rt.tune.schedulers import FIFOScheduler, ResourceChangingScheduler, TrialScheduler
 from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
 
 
@@ -295,6 +295,53 @@ def test_a_function_that_explores_nothing_is_named() -> None:
             advisors.poll(0)
         (made,) = head.answers[0]["explored"]
         assert made["failure"].startswith(words) and "params" not in made
+
+
+def allocating(function: Any) -> dict[str, Any]:
+    return {
+        "allocator": ResourceChangingScheduler(None, function),
+        "resources": {"cpu": 1},
+    }
+
+
+def test_a_function_gives_resources_once_for_each_change() -> None:
+    seen: list[Any] = []
+
+    def mine(controller: Any, trial: Any, result: dict[str, Any], scheduler: Any) -> Any:
+        step = result["training_iteration"]
+        seen.append((step, trial.placement_group_factory.required_resources["CPU"]))
+        assert scheduler.base_trial_resources.required_resources == {"CPU": 1}
+        assert trial in controller.get_live_trials()
+        return [None, {"CPU": 2}, tune.PlacementGroupFactory([{"CPU": 2}]), {"cpu": 2}][step - 1]
+
+    head = Head()
+    advisors = advised(head, **allocating(mine))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2), row(6, 3), row(7, 4))
+    advisors.poll(0)
+    assert seen == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert [each["resources"] for each in head.answers[0]["allocated"]] == [{"cpu": 2}]
+    # The next attempt says what it has.
+    again = Head(answered_seq=5)
+    advisors = advised(again, **allocating(mine))
+    seen.clear()
+    again.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2),
+              entry(6, "answered", through=5),
+              {**entry(7, "start", rank=0), "attempt": 2, "resources": {"cpu": 2}},
+              {**row(8, 4), "attempt": 2})  # fmt: skip
+    advisors.poll(0)
+    assert seen == [(1, 1), (2, 1), (4, 2)]
+    assert again.answers[0]["allocated"] == []  # It said so before.
+
+
+def test_a_function_that_returns_no_resources_is_named() -> None:
+    def wrong(controller: Any, trial: Any, result: Any, scheduler: Any) -> Any:
+        return 4
+
+    head = Head()
+    advisors = advised(head, **allocating(wrong))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    with pytest.raises(ValueError, match=r"resources_allocation_function wrong: .* or None"):
+        advisors.poll(0)
 
 
 def test_a_driver_that_comes_back_is_shown_what_was_answered() -> None:

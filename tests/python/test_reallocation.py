@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from rt import tune
-from rt.tune._experiment import Request, build_spec
+from rt._resources import TrialResources, as_factory
+from rt.tune._allocate import ClusterResources
+from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune.schedulers import (
     ASHAScheduler,
     DistributeResources,
@@ -61,7 +63,7 @@ def test_a_scheduler_of_the_scripts_own_decides_in_the_driver() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: ResourceChangingScheduler(None, print), "function of your own"),
+        (lambda: ResourceChangingScheduler(None, 3), "a function from .*, not 3"),
         (lambda: ResourceChangingScheduler(ResourceChangingScheduler()), "itself"),
         (lambda: DistributeResources(increase_by={"memory": 1}), "CPU and GPU only"),
         (lambda: DistributeResources(increase_by={"CPU": -1}), "below 0"),
@@ -73,6 +75,56 @@ def test_a_scheduler_of_the_scripts_own_decides_in_the_driver() -> None:
 def test_what_it_cannot_do_is_refused(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_a_function_of_the_users_allocates_in_the_script() -> None:
+    class Mine(DistributeResources):
+        def __call__(self, controller: Any, trial: Any, result: Any, scheduler: Any) -> Any:
+            return None
+
+    for allocate in (lambda controller, trial, result, scheduler: None, Mine()):
+        scheduler = ResourceChangingScheduler("asha", allocate)
+        trainable = tune.with_resources(print, {"cpu": 2})
+        settings = tune.TuneConfig(metric="loss", mode="min", scheduler=scheduler)
+        request = Request(trainable, {}, settings, tune.RunConfig(name="e"))
+        spec = build_spec(request)[0]
+        advice = advice_of(request, spec)
+        assert "reallocation" not in spec and "asha" in spec["scheduler"]
+        assert advice.to_spec() == {"allocates": True}
+        assert advice.resources == {"cpu": 2}
+
+
+def test_a_function_finds_what_rays_functions_read() -> None:
+    for spec, bundles in (
+        ({"cpu": 2, "gpu": 1}, [{"CPU": 2, "GPU": 1}]),
+        ({"bundles": [{"cpu": 1}, {"tpu": 1}], "ranks": 1}, [{"CPU": 1}, {"tpu": 1}]),
+        ({"cpu": 1, "custom": {"tpu": 2}, "ranks": 2}, [{"CPU": 1, "tpu": 2}] * 2),
+    ):
+        factory = as_factory(spec)
+        assert factory.bundles == bundles
+    assert factory.ranks == 2 and factory.required_resources == {"CPU": 2, "tpu": 4}
+    reads: list[int] = []
+
+    def read() -> dict[str, float]:
+        reads.append(1)
+        return {"CPU": 4.0, "GPU": 0.5}
+
+    cluster = ClusterResources(read)
+    assert (cluster.get_num_cpus(), cluster.get_num_gpus()) == (4, 0)
+    assert len(reads) == 1
+    cluster.update_avail_resources()
+    assert len(reads) == 2
+
+
+def test_a_trial_reads_its_resources_with_the_names_of_ray_and_of_rt() -> None:
+    one = TrialResources({"bundles": [{"cpu": 2, "gpu": 1}], "strategy": "SPREAD", "ranks": 1})
+    assert (one["cpu"], one.head_cpus, one.strategy) == (2, 2, "SPREAD")
+    assert one.required_resources == {"CPU": 2, "GPU": 1}
+    flat = TrialResources({"cpu": 4})
+    assert flat == {"cpu": 4} and flat.bundles == [{"CPU": 4}]
+    two = TrialResources({"bundles": [{"cpu": 1}, {"cpu": 2}], "ranks": 1})
+    assert "cpu" not in two and two.required_resources == {"CPU": 3}
+    assert TrialResources({}) == {} and TrialResources({}).head_cpus == 0
 
 
 def test_resources_that_depend_on_the_configuration_are_refused() -> None:

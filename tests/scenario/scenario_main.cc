@@ -267,6 +267,8 @@ void Story::Drive(const std::string& verb, std::istream& words) {
     if (const Json* made = said.ok() ? said->Find("explored") : nullptr; made != nullptr)
       answer.explored.push_back({static_cast<uint32_t>(said->GetInt("number")), made->Dump(),
                                  said->GetString("failure")});
+    if (const Json* given = said.ok() ? said->Find("allocated") : nullptr; given != nullptr)
+      answer.allocated.push_back({static_cast<uint32_t>(said->GetInt("number")), given->Dump()});
     answer.search_finished = said.ok() && said->GetBool("finished");
     Give(answer);
   }

@@ -72,7 +72,7 @@ struct AuditedSpec {
   Millis time_budget = 0;
   // Of its driver.
   bool asks_driver = false, searches = false, schedules = false, selects_next = false;
-  bool driver_explores = false;
+  bool driver_explores = false, driver_allocates = false;
   std::string search = "basic";
 
   bool reads_rungs() const { return search == "bohb" || search == "dehb"; }

@@ -200,6 +200,8 @@ class Auditor {
     bool reached_end = false;              // A kept row met max_t or the stop rule.
     bool lacks_metric = false;             // A kept row has no loss, which is an error.
     std::string params;
+    std::string resources;           // JSON; empty: as its experiment says.
+    std::string allocation;          // What its driver gives it; empty: nothing.
     std::map<double, double> curve;  // By time, of the rows that count; for the median rule.
     bool held = false;               // Paused by the scheduler, at its highest rung.
     std::optional<bool> gate;        // As GateAt said when it came to its highest rung.
@@ -389,6 +391,9 @@ class Auditor {
   void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
   static bool IsAnyQueued(const ExperimentBook& experiment);
   void BeginReallocation(TrialId id);
+  void Allocate(const event::Answered& e, const AllocatedTrial& given);
+  void CheckAllocated(const TrialBook& trial, const event::TrialReallocated& e) const;
+  bool IsFreeOnANode(const Resources& asked) const;
   void CheckTurn(TrialId id);
   void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;

@@ -84,6 +84,7 @@ void Auditor::On(const event::Answered& e) {
   }
   for (const ClonedTrial& clone : e.cloned) Clone(e.experiment, clone);
   if (e.session != 0) CloseQuestions(experiment, e.observed_through);
+  for (const AllocatedTrial& given : e.allocated) Allocate(e, given);
   if (e.finished) On(event::SearchFinished{e.experiment});
 }
 

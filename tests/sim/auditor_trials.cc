@@ -92,6 +92,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.schedules = driver->GetBool("judges");
     spec.selects_next = driver->GetBool("chooses");
     spec.driver_explores = driver->GetBool("explores");
+    spec.driver_allocates = driver->GetBool("allocates");
   }
   if (const Json* search = json->Find("search"))
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
@@ -164,6 +165,7 @@ void Auditor::On(const event::TrialCreated& e) {
   trial.bracket = e.bracket;
   trial.params = e.params;
   trial.runs.asks = experiment.spec.asks;
+  trial.resources = e.resources;
   if (e.resources.empty()) return;
   auto json = Json::Parse(e.resources);
   Must(json.ok() && experiment.spec.searches, "only a driver gives a trial resources of its own");

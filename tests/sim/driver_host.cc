@@ -91,6 +91,14 @@ void DriverHost::Decide(const Self& self, input::AnswerQuestions& answer) {
     answer.explored.push_back({trial.id.number, params, failure});
     if (failure.empty()) sim_.truth.explored.insert({trial.id, params});
   }
+  const bool allocates = self->seen.index.experiments.at(id_).spec.driver.allocates;
+  for (uint32_t number : self->seen.index.experiments.at(id_).live) {
+    if (!allocates || !sim_.rng.Chance(0.1)) continue;
+    const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
+                               R"({"cpu":0.5,"gpu":1})"};
+    answer.allocated.push_back({number, resources[sim_.rng.Below(4)]});
+    sim_.truth.allocated.insert({TrialId{id_, number}, answer.allocated.back().resources});
+  }
   const bool schedules = self->seen.index.experiments.at(id_).spec.driver.schedules;
   for (uint32_t number : self->seen.index.experiments.at(id_).live) {
     if (!schedules || experiment.trials[number].reports == 0 || !sim_.rng.Chance(0.02)) continue;

@@ -6,7 +6,8 @@ namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
-constexpr uint64_t kReallocationStream = 0x6d6f7265, kPreflightStream = 0x74657374;
+constexpr uint64_t kReallocationStream = 0x6d6f7265, kAllocationStream = 0x67697665,
+                   kPreflightStream = 0x74657374;
 constexpr uint64_t kFreezeStream = 0x667265657a65;
 
 // In every second run a stop rule on the iteration alone is an expression. As below, the share
@@ -112,9 +113,9 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherSearch(WithOtherScheduler(
-      may_ask,
-      WithReallocation(WithBounds(WithFreezes(WithPreflight(WithRules(seed_, std::move(text))))))));
+  text = WithReallocation(WithBounds(WithFreezes(WithPreflight(WithRules(seed_, text)))));
+  text = WithOtherSearch(WithOtherScheduler(may_ask, std::move(text)));
+  return may_ask ? WithAllocations(std::move(text)) : text;
 }
 
 // In every other run trials with whole gpus have them tested first. As below, the share follows
@@ -146,17 +147,32 @@ std::string Simulation::WithReallocation(std::string text) const {
                       std::string(R"(,"reallocation":)") + policies[rng.Below(3)] + "}");
 }
 
-// In every fifth run the head chooses how many ranks the trials have that would have one. As below,
-// the share follows from the seed.
+// In every third run a driver gives resources to trials of one bundle that save. As below, the
+// share follows from the seed.
+std::string Simulation::WithAllocations(std::string text) const {
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  const bool is_fixed = has("\"ranks\"") || has("\"bundles\"") || has("\"reallocation\"");
+  if (is_fixed || Rng(seed_, kAllocationStream).Below(3) != 0) return text;
+  const std::string driver = R"("driver":{)", allocates = R"("allocates":true)";
+  if (const size_t at = text.find(driver); at != std::string::npos)
+    return text.insert(at + driver.size(), allocates + ",");
+  return text.replace(text.size() - 1, 1, "," + driver + allocates + "}}");
+}
+
+// In every fifth run the head chooses how many ranks the trials have that would have one, and in
+// half of these runs those of nearly all trials, so that searches of several priorities share what
+// there is. As below, the share follows from the seed.
 std::string Simulation::WithBounds(std::string text) const {
   Rng rng(seed_, kElasticStream);
-  const std::string one = R"("resources":{"cpu":1})";
-  const size_t at = text.find(one);
-  if (rng.Below(5) != 0 || at == std::string::npos) return text;
+  if (rng.Below(5) != 0) return text;
   const std::string bounds[] = {"[1,2]", "[1,3]", "[2,4]"};
+  const std::string drawn = bounds[rng.Below(3)], key = R"("resources":)";
+  const size_t at = text.find(key) + key.size();
+  const size_t length = text.find(R"(,"max_failures")", at) - at;
+  const bool is_any = rng.Below(2) == 0 && text.find("\"preflight\"") == std::string::npos;
+  if (!is_any && text.compare(at, length, R"({"cpu":1})") != 0) return text;
   // All workers together have at least two cpus to the end.
-  return text.replace(at, one.size(),
-                      R"("resources":{"cpu":0.5,"ranks":)" + bounds[rng.Below(3)] + "}");
+  return text.replace(at, length, R"({"cpu":0.5,"ranks":)" + drawn + "}");
 }
 
 // In every sixth run asha is its promotion variant, PASHA, or the promotion variant that checks

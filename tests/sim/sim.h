@@ -121,6 +121,7 @@ struct Truth {
       told;
   // What a model of a population proposed for its clones.
   std::set<std::pair<TrialId, std::string>> explored;
+  std::set<std::pair<TrialId, std::string>> allocated;  // Resources that drivers answered.
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
   // Of the cloud: how its pools are configured, and what was ever made, by machine.

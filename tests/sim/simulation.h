@@ -69,6 +69,7 @@ class Simulation {
   std::string DrawExperiment(bool may_ask);
   std::string WithBounds(std::string text) const;
   std::string WithReallocation(std::string text) const;
+  std::string WithAllocations(std::string text) const;
   std::string WithPreflight(std::string text) const;
   std::string WithFreezes(std::string text) const;
   std::string WithOtherScheduler(bool may_ask, std::string text) const;

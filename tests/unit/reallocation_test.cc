@@ -172,5 +172,18 @@ TEST_CASE("a wrong reallocation names where it is wrong") {
   CHECK(path("{\"distribute\":{}},\"resources\":{\"cpu\":1,\"ranks\":[1,2]}") == "reallocation");
 }
 
+TEST_CASE("a driver that allocates is read, and refused where the head decides") {
+  const auto spec = ParsedSpec(R"(,"driver":{"allocates":true})");
+  REQUIRE(spec.ok());
+  const auto back = ReadJournalledExperiment({"", NormalText(*spec), kSpecFormat});
+  CHECK(back.warnings.empty());
+  CHECK(back.spec.driver.allocates);
+  CHECK(back.spec.driver.IsAsked());
+  for (const char* more :
+       {R"(,"reallocation":{"distribute":{}})", R"(,"resources":{"cpu":1,"ranks":[1,2]})"})
+    CHECK(SpecPathOf(ParsedSpec(std::string(R"(,"driver":{"allocates":true})") + more).status()) ==
+          "driver/allocates");
+}
+
 }  // namespace
 }  // namespace rt

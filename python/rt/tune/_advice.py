@@ -22,10 +22,13 @@ from rt._computed import place, resolve, value_at
 from rt._driver import Driver
 from rt._encode import json_config, json_value
 from rt._json import numbers
-from rt._resources import as_request, resources_spec
+from rt._resources import as_factory, as_request, resources_spec
+from rt._runtime import read_resources
 from rt._values import Path, ValueTable, restore_values
+from rt.tune._allocate import ClusterResources, allocated
 from rt.tune._explore import Explore, explored
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
+from rt.tune._reallocation import ResourceChangingScheduler
 from rt.tune._trials import remote_checkpoint
 from rt.tune.callback import Callback
 from rt.tune.schedulers import TrialScheduler
@@ -42,6 +45,9 @@ class Advice:
     searcher: Optional[Searcher] = None
     scheduler: Optional[TrialScheduler] = None
     explore: Optional[Explore] = None  # Changes the configurations of clones.
+    # Its function gives running trials other resources.
+    allocator: Optional[ResourceChangingScheduler] = None
+    resources: dict[str, Any] = field(default_factory=dict)  # Each trial's, in the head's form.
     stoppers: list[Stopper] = field(default_factory=list)
     callbacks: list[Callback] = field(default_factory=list)
     computed: list[tuple[Path, Any]] = field(default_factory=list)  # See rt._computed.computed.
@@ -64,6 +70,7 @@ class Advice:
             "chooses": self.chooses(),
             "watches": bool(self.callbacks),
             "explores": self.explore is not None,
+            "allocates": self.allocator is not None,
         }
         if self.searcher is not None:
             spec["search"] = type(self.searcher).__name__
@@ -89,6 +96,7 @@ class Advisors:
         self._stops: dict[int, dict[str, Any]] = {}
         self._pauses: list[int] = []
         self._explored: dict[int, dict[str, Any]] = {}  # By trial.
+        self._allocated: dict[int, dict[str, Any]] = {}  # By trial.
         self._stop_all = ""
         self._history: list[Entry] = []
         self._warned: set[str] = set()
@@ -99,6 +107,12 @@ class Advisors:
         """Becomes the experiment's driver."""
         self._driver = driver
         self._id = experiment_id
+        self._controller._resource_updater = ClusterResources(
+            lambda: read_resources("total", driver)
+        )
+        if self._advice.allocator is not None:
+            base = as_factory(self._advice.resources)
+            self._advice.allocator._base_trial_resources = base
         name = os.urandom(8).hex()
         reply = driver.call("driver_attach", experiment_id=experiment_id, driver=name)
         self._session = reply["session"]
@@ -168,11 +182,12 @@ class Advisors:
             pauses=self._pauses,
             resumes=resumes,
             explored=list(self._explored.values()),
+            allocated=list(self._allocated.values()),
             stop_all=self._stop_all,
         )
         self._answered = through
         self._stops, self._pauses, self._stop_all = {}, [], ""
-        self._explored = {}
+        self._explored, self._allocated = {}, {}
 
     # --- the journal --------------------------------------------------------------------------
 
@@ -274,6 +289,7 @@ class Advisors:
             return
         if entry.get("params") is not None:  # A clone has another configuration than before.
             trial.reconfigured(restore_values(numbers(entry["params"]), self._table))
+        trial.resources = entry.get("resources") or self._advice.resources
         trial.started(int(entry["attempt"]))
         for callback in callbacks:
             callback.on_trial_start(**self._now(), trial=trial)
@@ -325,6 +341,19 @@ class Advisors:
             raise ValueError(f"{name}.on_trial_result returned {verdict!r}")
         if searcher is not None:
             searcher.on_trial_result(trial.trial_id, result)
+        self._allocate(trial, result)
+
+    def _allocate(self, trial: LiveTrial, result: dict[str, Any]) -> None:
+        """Asks the user's function for the trial's resources; the same answer is given once."""
+        owner = self._advice.allocator
+        if owner is None or owner.allocate is None:
+            return
+        found = allocated(owner.allocate, self._controller, trial, result, owner)
+        if found is None or found == trial.allocated:
+            return
+        trial.allocated = found
+        if self._live:
+            self._allocated[trial.number] = {"number": trial.number, "resources": found}
 
     def _pause(self, trial: LiveTrial) -> None:
         trial.status, trial.released = PAUSED, False

@@ -23,7 +23,7 @@ from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._native import space_of
-from rt.tune._reallocation import reallocation_of
+from rt.tune._reallocation import allocator_of, reallocation_of
 from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
@@ -220,6 +220,8 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         searcher=search if isinstance(search, Searcher) else None,
         scheduler=None if runs_in_head(scheduler) else scheduler,
         explore=getattr(scheduler, "custom_explore_fn", None) if runs_in_head(scheduler) else None,
+        allocator=allocator_of(request.tune.scheduler),
+        resources=spec["resources"],
         stoppers=stoppers,
         callbacks=asked_callbacks(request.run.callbacks),
         seed=spec.get("seed"),
@@ -325,7 +327,10 @@ def _space_of(request: Request) -> Optional[dict[str, Any]]:
 
 
 def _reallocation(request: Request) -> dict[str, Any]:
-    """Raises ValueError where trials cannot be given other resources."""
+    """{}: none. Raises ValueError where trials cannot be given other resources."""
+    found = reallocation_of(request.tune.scheduler)
+    if not found and allocator_of(request.tune.scheduler) is None:
+        return {}
     if request.tune.reuse_actors:
         raise ValueError("ResourceChangingScheduler starts trials again: leave reuse_actors out")
     if callable(_chosen_resources(request)):
@@ -333,7 +338,7 @@ def _reallocation(request: Request) -> dict[str, Any]:
             "ResourceChangingScheduler begins with the same resources for all trials: give them "
             "as a dict, not as a function of the configuration"
         )
-    return reallocation_of(request.tune.scheduler)
+    return found
 
 
 def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
@@ -370,8 +375,9 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         spec["mode"] = mode
     if tune.constraints:
         spec["constraints"] = tune.constraints
-    if reallocation_of(tune.scheduler):
-        spec["reallocation"] = _reallocation(request)
+    reallocation = _reallocation(request)
+    if reallocation:
+        spec["reallocation"] = reallocation
     budget = _budget(request)
     if budget is not None:
         spec["time_budget"] = budget

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from rt._paths import Explained
+from rt._resources import PlacementGroupFactory, as_factory
+from rt.tune._allocate import ClusterResources
 from rt.tune._trial_base import AnyTrial, MetricSummary, evaluated, tag_of
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
@@ -51,6 +53,13 @@ class LiveTrial(Explained):
         self.attempt = 0
         self.released = False  # It may run once there is capacity: its scheduler chose it.
         self.told = False  # The searcher and the scheduler know its end.
+        self.resources: dict[str, Any] = {}  # In the form of the head.
+        self.allocated: Optional[dict[str, Any]] = None  # By the user's function, newest.
+
+    @property
+    def placement_group_factory(self) -> PlacementGroupFactory:
+        """What it has, or begins with."""
+        return as_factory(self.resources or {"cpu": 1})
 
     @property
     def path(self) -> str:
@@ -122,6 +131,7 @@ class Controller(Explained):
         self.trials: dict[int, LiveTrial] = {}
         self.stop: Callable[[LiveTrial], None] = lambda trial: None
         self.pause: Callable[[LiveTrial], None] = lambda trial: None
+        self._resource_updater = ClusterResources(dict)  # Ray's name for it.
 
     def get_trials(self) -> list[LiveTrial]:
         """All trials, by number."""

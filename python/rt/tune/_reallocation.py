@@ -1,13 +1,16 @@
 """ResourceChangingScheduler: trials get other resources while the search runs.
 
-The head decides it, as `reallocation` of an experiment says: a trial that reports a checkpoint is
-paused, and resumes from it with the new resources.
+The head decides it, as `reallocation` of an experiment says, or a function of the user's, which
+runs in the driver. A trial that reports a checkpoint is paused, and resumes from it with the new
+resources.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Optional, Union
 
+from rt._json import shown
 from rt._slips import check_min_or_max, number, refuse_class, suggests_arguments
 from rt.tune._trial_scheduler import TrialScheduler
 
@@ -100,30 +103,47 @@ class ResourceChangingScheduler(TrialScheduler):
     """Changes the resources of running trials, beside the decisions of base_scheduler.
 
     base_scheduler: any scheduler, by its name or as an object; None: FIFOScheduler.
-    resources_allocation_function: DistributeResources or DistributeResourcesToTopJob; None: trials
-    keep their resources. A trial is given other resources where it reports a checkpoint: it ends
-    there, and resumes from it. Trials that report no checkpoint keep what they have. A function
-    reads its resources from tune.get_context().get_trial_resources(), a class from
-    self.trial_resources. Raises ValueError for a function of your own.
+    resources_allocation_function: DistributeResources or DistributeResourcesToTopJob, which run in
+    the head; None: trials keep their resources; or a function of your own, which runs in the script
+    after each result: function(tune_controller, trial, result, scheduler) returns a dict such as
+    {"CPU": 2}, a PlacementGroupFactory, or None: the trial keeps what it has. As in Ray, it finds
+    scheduler.base_trial_resources, trial.placement_group_factory, tune_controller.get_live_trials()
+    and the cluster's cpus, tune_controller._resource_updater.get_num_cpus().
+
+    A trial is given other resources where it reports a checkpoint: it ends there, and resumes from
+    it. Until they are free it goes on with what it has, as it does while the script is away. Trials
+    that report no checkpoint keep what they have. A function reads its resources from
+    tune.get_context().get_trial_resources(), a class from self.trial_resources. Raises ValueError
+    for invalid arguments.
     """
 
     def __init__(
         self,
         base_scheduler: Union[str, TrialScheduler, None] = None,
-        resources_allocation_function: Optional[DistributeResources] = _EVENLY,
+        resources_allocation_function: Union[
+            DistributeResources, Callable[..., Any], None
+        ] = _EVENLY,
     ) -> None:
-        refuse_class("resources_allocation_function", resources_allocation_function)
-        ours = (DistributeResources, DistributeResourcesToTopJob, type(None))
-        if type(resources_allocation_function) not in ours:
+        given = resources_allocation_function
+        refuse_class("resources_allocation_function", given)
+        is_ours = type(given) in (DistributeResources, DistributeResourcesToTopJob, type(None))
+        if not is_ours and not callable(given):
             raise ValueError(
-                "resources_allocation_function is DistributeResources(...) or "
-                "DistributeResourcesToTopJob(...), which run in the head; a function of your own "
-                "is not supported"
+                "resources_allocation_function is DistributeResources(...), "
+                "DistributeResourcesToTopJob(...) or a function from (tune_controller, trial, "
+                f"result, scheduler) to resources, not {shown(given)}"
             )
         if isinstance(base_scheduler, ResourceChangingScheduler):
             raise ValueError("base_scheduler is a ResourceChangingScheduler itself")
         self.base_scheduler = base_scheduler
-        self.allocation = resources_allocation_function
+        self.allocation = given if isinstance(given, DistributeResources) and is_ours else None
+        self.allocate: Any = None if is_ours else given  # The user's function.
+        self._base_trial_resources: Any = None
+
+    @property
+    def base_trial_resources(self) -> Any:
+        """The PlacementGroupFactory with which each trial begins; None before the search runs."""
+        return self._base_trial_resources
 
     def to_spec(self) -> dict[str, Any]:
         """The `reallocation` of an experiment's specification; {}: none."""
@@ -135,3 +155,9 @@ def reallocation_of(scheduler: Any) -> dict[str, Any]:
     if isinstance(scheduler, str) and scheduler.lower() == "resource_changing":
         scheduler = ResourceChangingScheduler()
     return scheduler.to_spec() if isinstance(scheduler, ResourceChangingScheduler) else {}
+
+
+def allocator_of(scheduler: Any) -> Optional[ResourceChangingScheduler]:
+    """The user's scheduler, if a function of the user's allocates; else None."""
+    is_changing = isinstance(scheduler, ResourceChangingScheduler)
+    return scheduler if is_changing and scheduler.allocate is not None else None
