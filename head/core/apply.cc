@@ -430,13 +430,7 @@ struct Applier {
                                  paused.reason});
     for (uint32_t number : e.resumed) (*this)(event::TrialResumed{{e.experiment, number}});
     for (const ClonedTrial& clone : e.cloned) ApplyClone(world, e.experiment, clone, at);
-    if (e.session != 0 && world.index.experiments.at(e.experiment).spec.driver.explores)
-      CloseQuestions(experiment, e.observed_through);
-    for (const AskedClone& asked : e.asked)
-      experiment.trials.at(asked.number).open_clone = {seq, asked.from, asked.params};
-    for (const AllocatedTrial& given : e.allocated)
-      experiment.trials.at(given.number).allocation = {given.resources, given.normal_resources,
-                                                       given.spec_format};
+    ApplyAnswer(world, e, seq);
     if (e.finished) experiment.search_finished = true;
     experiment.fallback_trials += static_cast<uint32_t>(e.fallbacks.size());
     if (!e.fallbacks.empty()) experiment.fallback_reason = e.fallbacks.back().reason;

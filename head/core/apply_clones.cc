@@ -67,9 +67,16 @@ void ApplyClone(World& world, ExperimentId id, const ClonedTrial& clone, Millis 
   live->shards.clear();
 }
 
-void CloseQuestions(Experiment& experiment, uint64_t through) {
-  for (Trial& trial : experiment.trials)
-    if (trial.open_clone.seq <= through) trial.open_clone = {};
+void ApplyAnswer(World& world, const event::Answered& e, uint64_t seq) {
+  Experiment& experiment = world.state.experiments.at(e.experiment);
+  if (e.session != 0 && world.index.experiments.at(e.experiment).spec.driver.explores)
+    for (Trial& trial : experiment.trials)
+      if (trial.open_clone.seq <= e.observed_through) trial.open_clone = {};
+  for (const AskedClone& asked : e.asked)
+    experiment.trials.at(asked.number).open_clone = {seq, asked.from, asked.params};
+  for (const AllocatedTrial& given : e.allocated)
+    experiment.trials.at(given.number).allocation = {given.resources, given.normal_resources,
+                                                     given.spec_format};
 }
 
 event::TrialResumed ApplyReallocated(World& world, const event::TrialReallocated& e) {

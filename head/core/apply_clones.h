@@ -9,8 +9,8 @@
 namespace rt {
 
 void ApplyClone(World& world, ExperimentId experiment, const ClonedTrial& clone, Millis at);
-// What the driver was asked about clones up to that record is answered.
-void CloseQuestions(Experiment& experiment, uint64_t through);
+// What the driver was asked about clones, and what it says of resources. `seq`: of the record.
+void ApplyAnswer(World& world, const event::Answered& e, uint64_t seq);
 // Everything but that it is not paused any more, which is the returned event.
 event::TrialResumed ApplyReallocated(World& world, const event::TrialReallocated& e);
 

@@ -197,8 +197,8 @@ print("RESULT", json.dumps(found))
 """
 
 
-# The same by a function of the script's own, as Ray's documentation has it. The long trial ends once it has
-# trained with all cpus.
+# The same by a function of the script's own, as Ray's documentation has it. The long trial ends
+# once it has trained with all cpus.
 GIVEN = TRAINABLE + """
 import time
 import rt

@@ -6,61 +6,19 @@ import random
 from typing import Any
 
 import pytest
+from asking_head import Head, advised, created, entry, row
 from rt import tune
 from rt._computed import computed, resolve
 from rt._encode import encode_space, json_config
 from rt._space import Domain
 from rt._values import restore_values
 from rt.tune import stopper
-from rt.tune._advice import Advice, Advisors
+from rt.tune._advice import Advice
 from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune._progress import Progress
 from rt.tune.result import SHOULD_CHECKPOINT
-from rt.tune.schedulers import FIFOScheduler, ResourceChangingScheduler, TrialScheduler
+from rt.tune.schedulers import FIFOScheduler, TrialScheduler
 from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
-
-
-class Head:
-    """Answers driver_questions from a list of replies; keeps what was answered."""
-
-    def __init__(self, answered_seq: int = 0) -> None:
-        self.replies: list[dict[str, Any]] = []
-        self.answers: list[dict[str, Any]] = []
-        self.answered_seq = answered_seq
-
-    def say(self, *entries: dict[str, Any], asked: tuple[int, ...] = (), **more: Any) -> None:
-        wanted = [{"number": number, "params": {}} for number in asked]
-        through = max([each["seq"] for each in entries], default=0)
-        reply = {"entries": list(entries), "through": through, "more": False, "asked": wanted}
-        self.replies.append({**reply, "ended": False, **more})
-
-    def call(self, op: str, **fields: Any) -> Any:
-        if op == "driver_attach":
-            return {"session": 1, "answered_seq": self.answered_seq, "created_seq": 1}
-        if op == "driver_questions":
-            return self.replies.pop(0)
-        assert op == "driver_answer"
-        self.answers.append(fields)
-        return {}
-
-
-def advised(head: Head, **parts: Any) -> Advisors:
-    advisors = Advisors(Advice(**parts), {})
-    advisors.attach(head, 1)  # type: ignore[arg-type]
-    return advisors
-
-
-def entry(seq: int, kind: str, number: int = 0, **more: Any) -> dict[str, Any]:
-    return {"seq": seq, "kind": kind, "number": number, "attempt": 1, **more}
-
-
-def created(seq: int, number: int = 0) -> dict[str, Any]:
-    return entry(seq, "trial", number, params={"x": number}, name=f"t{number}")
-
-
-def row(seq: int, iteration: int, number: int = 0, **metrics: Any) -> dict[str, Any]:
-    result = {"training_iteration": iteration, "done": False, **metrics}
-    return entry(seq, "rows", number, rows=[{"seq": iteration, "result": result}])
 
 
 class Noting(TrialScheduler):
@@ -295,53 +253,6 @@ def test_a_function_that_explores_nothing_is_named() -> None:
             advisors.poll(0)
         (made,) = head.answers[0]["explored"]
         assert made["failure"].startswith(words) and "params" not in made
-
-
-def allocating(function: Any) -> dict[str, Any]:
-    return {
-        "allocator": ResourceChangingScheduler(None, function),
-        "resources": {"cpu": 1},
-    }
-
-
-def test_a_function_gives_resources_once_for_each_change() -> None:
-    seen: list[Any] = []
-
-    def mine(controller: Any, trial: Any, result: dict[str, Any], scheduler: Any) -> Any:
-        step = result["training_iteration"]
-        seen.append((step, trial.placement_group_factory.required_resources["CPU"]))
-        assert scheduler.base_trial_resources.required_resources == {"CPU": 1}
-        assert trial in controller.get_live_trials()
-        return [None, {"CPU": 2}, tune.PlacementGroupFactory([{"CPU": 2}]), {"cpu": 2}][step - 1]
-
-    head = Head()
-    advisors = advised(head, **allocating(mine))
-    head.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2), row(6, 3), row(7, 4))
-    advisors.poll(0)
-    assert seen == [(1, 1), (2, 1), (3, 1), (4, 1)]
-    assert [each["resources"] for each in head.answers[0]["allocated"]] == [{"cpu": 2}]
-    # The next attempt says what it has.
-    again = Head(answered_seq=5)
-    advisors = advised(again, **allocating(mine))
-    seen.clear()
-    again.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2),
-              entry(6, "answered", through=5),
-              {**entry(7, "start", rank=0), "attempt": 2, "resources": {"cpu": 2}},
-              {**row(8, 4), "attempt": 2})  # fmt: skip
-    advisors.poll(0)
-    assert seen == [(1, 1), (2, 1), (4, 2)]
-    assert again.answers[0]["allocated"] == []  # It said so before.
-
-
-def test_a_function_that_returns_no_resources_is_named() -> None:
-    def wrong(controller: Any, trial: Any, result: Any, scheduler: Any) -> Any:
-        return 4
-
-    head = Head()
-    advisors = advised(head, **allocating(wrong))
-    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
-    with pytest.raises(ValueError, match=r"resources_allocation_function wrong: .* or None"):
-        advisors.poll(0)
 
 
 def test_a_driver_that_comes_back_is_shown_what_was_answered() -> None:

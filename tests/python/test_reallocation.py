@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from asking_head import Head, advised, created, entry, row
 from rt import tune
 from rt._resources import TrialResources, as_factory
 from rt.tune._allocate import ClusterResources
@@ -125,6 +126,53 @@ def test_a_trial_reads_its_resources_with_the_names_of_ray_and_of_rt() -> None:
     two = TrialResources({"bundles": [{"cpu": 1}, {"cpu": 2}], "ranks": 1})
     assert "cpu" not in two and two.required_resources == {"CPU": 3}
     assert TrialResources({}) == {} and TrialResources({}).head_cpus == 0
+
+
+def allocating(function: Any) -> dict[str, Any]:
+    return {
+        "allocator": ResourceChangingScheduler(None, function),
+        "resources": {"cpu": 1},
+    }
+
+
+def test_a_function_gives_resources_once_for_each_change() -> None:
+    seen: list[Any] = []
+
+    def mine(controller: Any, trial: Any, result: dict[str, Any], scheduler: Any) -> Any:
+        step = result["training_iteration"]
+        seen.append((step, trial.placement_group_factory.required_resources["CPU"]))
+        assert scheduler.base_trial_resources.required_resources == {"CPU": 1}
+        assert trial in controller.get_live_trials()
+        return [None, {"CPU": 2}, tune.PlacementGroupFactory([{"CPU": 2}]), {"cpu": 2}][step - 1]
+
+    head = Head()
+    advisors = advised(head, **allocating(mine))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2), row(6, 3), row(7, 4))
+    advisors.poll(0)
+    assert seen == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert [each["resources"] for each in head.answers[0]["allocated"]] == [{"cpu": 2}]
+    # The next attempt says what it has.
+    again = Head(answered_seq=5)
+    advisors = advised(again, **allocating(mine))
+    seen.clear()
+    again.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2),
+              entry(6, "answered", through=5),
+              {**entry(7, "start", rank=0), "attempt": 2, "resources": {"cpu": 2}},
+              {**row(8, 4), "attempt": 2})  # fmt: skip
+    advisors.poll(0)
+    assert seen == [(1, 1), (2, 1), (4, 2)]
+    assert again.answers[0]["allocated"] == []  # It said so before.
+
+
+def test_a_function_that_returns_no_resources_is_named() -> None:
+    def wrong(controller: Any, trial: Any, result: Any, scheduler: Any) -> Any:
+        return 4
+
+    head = Head()
+    advisors = advised(head, **allocating(wrong))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    with pytest.raises(ValueError, match=r"resources_allocation_function wrong: .* or None"):
+        advisors.poll(0)
 
 
 def test_resources_that_depend_on_the_configuration_are_refused() -> None:

@@ -89,6 +89,7 @@ struct AuditedSpec {
   int64_t breaker_trials = 5;
 
   void ReadPolicies(const Json& json);
+  void ReadDriver(const Json& driver);
   void ReadScheduler(const Json& scheduler);
   void ReadPopulation(const Json& pbt);
   const Json* ReadPromotion(const Json& scheduler);  // Its options; null: it is another one.

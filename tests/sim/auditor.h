@@ -200,8 +200,7 @@ class Auditor {
     bool reached_end = false;              // A kept row met max_t or the stop rule.
     bool lacks_metric = false;             // A kept row has no loss, which is an error.
     std::string params;
-    std::string resources;           // JSON; empty: as its experiment says.
-    std::string allocation;          // What its driver gives it; empty: nothing.
+    std::string resources, allocation;  // JSON: that it has; that its driver gives it.
     std::map<double, double> curve;  // By time, of the rows that count; for the median rule.
     bool held = false;               // Paused by the scheduler, at its highest rung.
     std::optional<bool> gate;        // As GateAt said when it came to its highest rung.

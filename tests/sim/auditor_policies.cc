@@ -6,6 +6,15 @@
 
 namespace rt::sim {
 
+void AuditedSpec::ReadDriver(const Json& driver) {
+  asks_driver = true;
+  searches = driver.GetBool("suggests");
+  schedules = driver.GetBool("judges");
+  selects_next = driver.GetBool("chooses");
+  driver_explores = driver.GetBool("explores");
+  driver_allocates = driver.GetBool("allocates");
+}
+
 void AuditedSpec::ReadPolicies(const Json& json) {
   if (const Json* rules = json.Find("retry"))
     for (const Json& rule : rules->array())

@@ -86,14 +86,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.scored = keep->GetString("score_attribute") == "loss";
     spec.score_maximise = keep->GetString("score_order", "max") == "max";
   }
-  if (const Json* driver = json->Find("driver")) {
-    spec.asks_driver = true;
-    spec.searches = driver->GetBool("suggests");
-    spec.schedules = driver->GetBool("judges");
-    spec.selects_next = driver->GetBool("chooses");
-    spec.driver_explores = driver->GetBool("explores");
-    spec.driver_allocates = driver->GetBool("allocates");
-  }
+  if (const Json* driver = json->Find("driver")) spec.ReadDriver(*driver);
   if (const Json* search = json->Find("search"))
     spec.search = search->is_object() ? search->object().front().first : search->AsString();
   spec.ReadPolicies(*json);
