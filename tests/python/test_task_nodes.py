@@ -98,6 +98,7 @@ def meet(value: bytes, folder: str, count: int) -> tuple[int, int]:
     return os.getpid(), value[-1]
 
 
+@pytest.mark.usefixtures("stays")
 def test_executors_of_a_node_share_one_copy_that_is_sent_once(
     there: FarExecutors, tmp_path: Path
 ) -> None:
