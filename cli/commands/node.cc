@@ -73,13 +73,15 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
 }
 
 ExitCode RunNodeUndrain(const Invocation& invocation) {
-  const bool is_gpu = !invocation.gpu.empty();
-  const Action undrain{"undrain", "rt node undrain worker-1",
-                       is_gpu ? "is told that its gpu may take work again" : "takes work again"};
+  std::string what = "takes work again";
+  if (!invocation.gpu.empty()) what = "is told that its gpu may take work again";
+  if (invocation.links) what = "may use its slow links again";
+  const Action undrain{"undrain", "rt node undrain worker-1", what.c_str()};
   return ActOnNodes(invocation, undrain, [&](HeadClient& client, uint64_t id) {
     v1::UndrainNodeRequest request;
     request.set_node(id);
     request.set_gpu(invocation.gpu);
+    request.set_links(invocation.links);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
         .status();
   });

@@ -324,6 +324,20 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 
+// What these start is a child of a daemon of theirs, and no process of the trial.
+absl::Status CheckSuspend(const ExperimentSpec& spec) {
+  if (!spec.suspend || spec.command.empty()) return absl::OkStatus();
+  const std::string& path = spec.command.front();
+  const std::string name = path.substr(path.rfind('/') + 1);
+  for (const char* client : {"docker", "podman", "nerdctl", "ctr", "crictl"})
+    if (name == client)
+      return SpecError("suspend",
+                       "stops the processes of a trial, and a container that '" + name +
+                           "' starts is none of them",
+                       "leave suspend out, or start the program without '" + name + "'");
+  return absl::OkStatus();
+}
+
 // Under the name by which the user calls the search algorithm.
 absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
   const Json::Array& points = PointsOf(spec);
@@ -419,6 +433,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_RETURN_IF_ERROR(ReadBreaker(json, spec.breaker));
   RT_RETURN_IF_ERROR(ReadWatchdog(json, spec.watchdog));
   RT_RETURN_IF_ERROR(ReadPreflight(json, spec.resources, spec.preflight));
+  RT_RETURN_IF_ERROR(CheckSuspend(spec));
   RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known, spec.space));

@@ -8,6 +8,7 @@
 #include "common/spec/gpu_type.h"
 #include "head/core/executor_index.h"
 #include "head/core/freeze.h"
+#include "head/core/links.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/pools.h"
@@ -222,6 +223,17 @@ std::string FreezeText(const World& world, const Owner& owner) {
   return newest.freeze.refused.empty() ? "" : "; it was not frozen: " + newest.freeze.refused;
 }
 
+// Which nodes it avoids, and why.
+std::string ButNotOn(const World& world, const Owner& owner) {
+  const std::string excluded = NamesOf(world.state, ExcludedFor(world, owner));
+  const std::string slow = SlowLinksText(world, owner);
+  std::string text =
+      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
+  if (slow.empty()) return text;
+  return text + ", and not over the slow links between " + slow + ", because it asks for " +
+         FormatDouble(AskedOfLinks(world, owner)) + " GB/s";
+}
+
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
@@ -240,9 +252,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const std::string excluded = NamesOf(world.state, avoided);
-  const std::string but =
-      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
+  const std::string but = ButNotOn(world, owner);
   size_t usable = 0, known = 0;
   Closest closest;
   std::vector<std::string> draining;

@@ -141,9 +141,11 @@ class Stepper {
     } else if (frozen.why.empty()) {
       attempt->freeze_step = FreezeStep::kFrozen;
       attempt->frozen = frozen.round;
+    } else if (attempt->frozen != 0) {
+      attempt->freeze_step =
+          FreezeStep::kFrozen;  // Since an earlier round; the next Tick asks again.
     } else {
       attempt->freeze_step = FreezeStep::kNone;
-      attempt->frozen = 0;
       attempt->freeze_refused = frozen.round;
       attempt->freeze_why = frozen.why;
     }

@@ -20,8 +20,10 @@ FreezeJob WorkerLoop::FreezeJobOf(const LiveAttempt& live) const {
   const GpuUse use = parts_.gpus.UseOf(live.fence());
   const auto program = ReadShimFile(live.dir().shim()).program;
   return {.program = program.value_or(ProcessIdentity{}),
+          .token = live.body().token,
           .note = live.dir().freeze(),
           .has_gpus = !live.body().gpu_uuids.empty(),
+          .gpu_users = parts_.gpus.ProcessesOn(live.fence()),
           .gpu_memory = use.memory_peak * static_cast<Bytes>(live.body().gpu_uuids.size()),
           .memory_limit = live.body().limits().memory};
 }
