@@ -31,7 +31,7 @@ def train(config):
     step = int((pathlib.Path(restored) / "step").read_text()) if restored else 0
     while not end.exists():
         step += 1
-        if tune.checkpoint_requested() is None:
+        if not {asks} or tune.checkpoint_requested() is None:
             tune.report({{"number": step, "pid": os.getpid()}})
         else:
             path = pathlib.Path(os.environ["RT_TRIAL_DIR"]) / "saved"
@@ -99,10 +99,10 @@ class Frozen:
         test.assertFalse(trial["frozen"])
         return trial
 
-    def submit_saves(self, name: str) -> int:
-        """A Python trial; of its experiment the number."""
+    def submit_saves(self, name: str, asks: bool = True) -> int:
+        """A Python trial; of its experiment the number. One that does not ask never saves."""
         script = self.cluster.work / f"{name}.py"
-        script.write_text(textwrap.dedent(SAVES.format(end=str(self.end(name)))))
+        script.write_text(textwrap.dedent(SAVES.format(end=str(self.end(name)), asks=asks)))
         job = self.cluster.rt("submit", "--detach", "--resources", "cpu=0", script.name, "-o",
                               "quiet").stdout.strip()
 
@@ -114,3 +114,13 @@ class Frozen:
     def finish(self, number: int, name: str) -> None:
         self.end(name).touch()
         self.wait("is over", number, lambda t: t["state"] == "COMPLETED")
+
+    def check_counts_no_freeze(self, number: int) -> None:
+        """Two rows lie the freeze apart, and no row holds its time."""
+        test: Any = self
+        rows = self.cluster.rows(self.cluster.experiment(number), self.trial(number))
+        before, after = max(zip(rows, rows[1:]),
+                            key=lambda pair: pair[1]["timestamp"] - pair[0]["timestamp"])
+        test.assertGreaterEqual(after["timestamp"] - before["timestamp"], 2)
+        test.assertLess(after["time_total_s"] - before["time_total_s"], 1)
+        test.assertLess(max(row["time_this_iter_s"] for row in rows), 1)

@@ -106,12 +106,9 @@ class FreezeTest(Frozen, ClusterTest):
         self.finish(other, "long")
         self.cluster.rt("trial", "resume", f"{one}/0")
         trial = self.check_continues(one, pid, frozen)
-        stood_s = trial["attempts"][0]["frozen_s"]
-        self.assertGreater(stood_s, 2)
-        said_s = trial["metrics"]["time_total_s"] - frozen["metrics"]["time_total_s"]
-        real_s = trial["metrics"]["timestamp"] - frozen["metrics"]["timestamp"]
-        self.assertLess(said_s, real_s - 0.8 * stood_s)
+        self.assertGreater(trial["attempts"][0]["frozen_s"], 2)
         self.finish(one, "saves")
+        self.check_counts_no_freeze(one)
 
 
 class FreezeGpuTest(Frozen, unittest.TestCase):

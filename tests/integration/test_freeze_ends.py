@@ -66,7 +66,7 @@ class OneCpuTest(Frozen, ClusterTest):
         # As in test_freeze.py: a node whose daemon is not back in time is LOST.
         for turn in range(3):
             name = f"daemon{turn}"
-            one = self.submit_saves(name)
+            one = self.submit_saves(name, asks=False)
             pid = self.pid_of(self.wait_running(one))
             frozen = self.freeze(one)
             daemon = self.cluster.kill("worker-1")
@@ -81,22 +81,15 @@ class OneCpuTest(Frozen, ClusterTest):
                 continue
             trial = self.check_continues(one, pid, frozen)
             self.assertGreater(trial["attempts"][0]["frozen_s"], 2)
-            said_s = trial["metrics"]["time_total_s"] - frozen["metrics"]["time_total_s"]
-            real_s = trial["metrics"]["timestamp"] - frozen["metrics"]["timestamp"]
-            self.assertLess(said_s, real_s - 0.8 * trial["attempts"][0]["frozen_s"])
             self.finish(one, name)
-            # No row holds the time of the freeze.
-            rows = self.cluster.rows(self.cluster.experiment(one), self.trial(one))
-            self.assertGreater(len(rows), 2)
-            self.assertLess(max(row["time_this_iter_s"] for row in rows), 2)
-            return
+            return self.check_counts_no_freeze(one)
         self.fail("killed three times, the daemon was never back in time")
 
     def test_the_fork_server_of_a_frozen_trial_is_killed(self) -> None:
         one = self.submit_saves("warm")
         pid = self.pid_of(self.wait_running(one))
         server = parent_of(pid)
-        self.assertIn("_warm", pathlib.Path(f"/proc/{server}/cmdline").read_text())
+        self.assertIn("python", pathlib.Path(f"/proc/{server}/comm").read_text())
         frozen = self.freeze(one)
         # A frozen trial that was forked continues as any other.
         self.cluster.rt("trial", "resume", f"{one}/0")

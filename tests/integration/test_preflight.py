@@ -242,7 +242,7 @@ class LinksTest(Across):
                          "COMPLETED")
         # A person says that it is repaired.
         self.across_is("bus_gbps", 120)
-        said = self.cluster.rt("node", "undrain", names[0], "--links").stdout
+        said = self.cluster.rt("node", "undrain", names[0], "--links").stderr
         self.assertIn("may use its slow links again", said)
         self.assertEqual(self.cluster.wait_experiment(waiting)["state"], "COMPLETED")
         again = self.cluster.rt("node", "undrain", names[0], "--links", check=False)

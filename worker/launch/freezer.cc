@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/limits/memory_watch.h"
 
@@ -244,11 +245,14 @@ FreezeEnd Freezer::Freeze(const FreezeJob& job) const {
   const absl::Status begun = WriteFreezeNote(job.note, note);
   if (is_frozen) return {};
   if (!begun.ok()) return {.why = MessageOf(begun)};
+  ReachFailpoint("worker.freeze.after_note");
   if (job.has_gpus) {
     const FreezeEnd moved = MoveToHost(job, note);
     if (!moved.why.empty()) return Undo(job, note, moved.why);
   }
+  ReachFailpoint("worker.freeze.before_stop");
   if (const std::string why = StopTree(job); !why.empty()) return Undo(job, note, why);
+  ReachFailpoint("worker.freeze.after_stop");
   note.step = FreezeStep::kFrozen;
   note.since = WallClock();
   const absl::Status noted = WriteFreezeNote(job.note, note);
@@ -263,7 +267,9 @@ FreezeEnd Freezer::Thaw(const FreezeJob& job) const {
   const std::string cannot = "it could not continue after it was frozen: ";
   if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
     return {.why = cannot + MessageOf(noted), .is_broken = true};
+  ReachFailpoint("worker.thaw.after_note");
   ContinueTree(job);
+  ReachFailpoint("worker.thaw.before_resume");
   const FreezeEnd back = MoveBack(job, note);
   if (!back.why.empty()) return {.why = cannot + back.why, .is_broken = true};
   note.step = FreezeStep::kNone;
