@@ -1,6 +1,8 @@
-"""`freeze`, `thaw`: a trial with `suspend: true` leaves its capacity, and continues; `gpu_given_back`:
-the end of a program until the next one has its gpu. With the tests' own driver, which moves no
-memory: what is measured is rt's part."""
+"""`freeze`, `thaw`: a trial with `suspend: true` leaves its capacity, and continues.
+
+`gpu_given_back`: the end of a program until the next one has its gpu. With the tests' own driver,
+which moves no memory: what is measured is rt's part.
+"""
 
 from __future__ import annotations
 
@@ -101,5 +103,5 @@ def gpu_given_back(_: bool) -> None:
     if len(gaps) != 19 or min(gaps) < 0:
         raise SystemExit(f"gpu_given_back: trials ran together: {gaps}")
     print_bench("gpu_given_back", 1e3 * statistics.median(gaps), "ms", "<=200", "none")
-    note(f"median of {len(gaps)}, at most {1e3 * max(gaps):.0f} ms; with the report of the end, the "
-         "next placement and the start of Python")
+    note(f"median of {len(gaps)}, at most {1e3 * max(gaps):.0f} ms; with the report of the end, "
+         "the next placement and the start of Python")
