@@ -85,7 +85,8 @@ TEST_CASE("render: a gpu of a node is one line, without what the device does not
              R"("memory_used_bytes":1073741824,"temperature_c":61,"power_w":423.5,"sm_mhz":null,)"
              R"("throttled_by":["power","thermal"],"processes":[)"
              R"({"pid":77,"name":"python","attempt":"t1-0.a1.r0"},{"pid":9,"name":null}]})") ==
-        "3 READY NVIDIA H100, 80.0 GiB: 97 % busy, 1.0 GiB in use, 61 C, 423.5 W; slowed by power and "
+        "3 READY NVIDIA H100, 80.0 GiB: 97 % busy, 1.0 GiB in use, 61 C, 423.5 W; slowed by power "
+        "and "
         "thermal; pid 77 (python, trial 1/0 (attempt 1)); pid 9");
   CHECK(text(R"("state":"QUARANTINED","reason":"Xid 79: it is gone","telemetry":null)") ==
         "3 QUARANTINED NVIDIA H100, 80.0 GiB (Xid 79: it is gone): no sample yet");

@@ -135,15 +135,16 @@ class Stepper {
   void On(const input::Frozen& frozen) {
     AttemptState* attempt = Find(frozen.fence, {Stage::kRunning});
     if (attempt == nullptr || attempt->freeze_step != FreezeStep::kFreezing) return;
+    if (attempt->frozen != 0 && !frozen.why.empty() && !frozen.is_broken) {
+      attempt->freeze_step = FreezeStep::kFrozen;  // As before; the next Tick asks again.
+      return;
+    }
     changed_ = true;
     if (frozen.is_broken) {
       attempt->broken = frozen.why;
     } else if (frozen.why.empty()) {
       attempt->freeze_step = FreezeStep::kFrozen;
       attempt->frozen = frozen.round;
-    } else if (attempt->frozen != 0) {
-      attempt->freeze_step =
-          FreezeStep::kFrozen;  // Since an earlier round; the next Tick asks again.
     } else {
       attempt->freeze_step = FreezeStep::kNone;
       attempt->freeze_refused = frozen.round;
