@@ -127,12 +127,19 @@ bool ThawOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& w
 
 // Also on nodes that it avoids for their links, as long as it uses none of those.
 std::optional<std::vector<Member>> FindOverLinks(const Draft& draft, const ResourceRequest& wanted,
-                                                 const Owner& owner, std::set<NodeId> closed) {
+                                                 const Owner& owner,
+                                                 const std::set<NodeId>& closed) {
   const Core& core = draft.core;
   auto members = FindPlaces(core, wanted, draft.now, closed);
   if (!members.has_value() || !UseSlowLink(core.world, owner, *members)) return members;
-  closed.merge(AvoidedForLinks(core.world, owner));
-  return FindPlaces(core, wanted, draft.now, closed);
+  std::set<NodeId> fewer = AvoidedForLinks(core.world, owner);
+  fewer.insert(closed.begin(), closed.end());
+  members = FindPlaces(core, wanted, draft.now, fewer);
+  const bool may_be_one = wanted.strategy != Strategy::kStrictSpread && wanted.ranks_per_node == 0;
+  if (members.has_value() || !may_be_one) return members;
+  ResourceRequest on_one = wanted;
+  on_one.strategy = Strategy::kStrictPack;
+  return FindPlaces(core, on_one, draft.now, closed);
 }
 
 // Places the first of the queue that fits. An owner that avoids nodes does not delay the others.

@@ -38,8 +38,7 @@ class Auditor {
   // Every trial, job and experiment has come to its end.
   void ExpectAllOver() const;
 
-  bool IsOver(JobId job) const;
-  bool AllOver() const;
+  bool IsOver(JobId job) const, AllOver() const;
   std::vector<TrialId> PausedTrials() const;
   std::vector<ExperimentId> PausedExperiments() const;
   std::vector<NodeId> DrainedNodes() const, NodesWithSlowLinks() const;  // By a person.
@@ -353,6 +352,7 @@ class Auditor {
   void CheckDrains() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
   void CheckLinks(const Owner& owner, const std::set<NodeId>& nodes) const;
+  bool MayAvoidLinks(const ExperimentBook& experiment) const;
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
   std::set<uint64_t> RowsTaken(const AttemptId& attempt, uint64_t epoch, const Truth& truth) const;
