@@ -239,7 +239,10 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting delayed = WhyDelayed(world.state, owner, now); !delayed.reason.empty())
     return delayed;
-  if (Waiting frozen = WhyFrozen(world, owner); !frozen.reason.empty()) return frozen;
+  if (Waiting frozen = WhyFrozen(world, owner); !frozen.reason.empty()) {
+    if (RequestOf(world, owner).Total().gpu > 0) frozen.reason += GpuFaults(core, now);
+    return frozen;
+  }
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;

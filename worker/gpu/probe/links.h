@@ -17,8 +17,10 @@ struct LinkRate {
   int node = 0;
   int other = 0;
   double bus_gbps = 0;
-  friend bool operator==(const LinkRate&, const LinkRate&) = default;
 };
+inline bool operator==(const LinkRate& one, const LinkRate& two) {  // nvcc reads this as C++17.
+  return one.node == two.node && one.other == two.other && one.bus_gbps == two.bus_gbps;
+}
 
 int RoundsOf(int nodes);
 // The pairs that measure in this round, from 0; the first of a pair leads it, and leads no other.
