@@ -202,13 +202,15 @@ Waiting WhyDelayed(const State& state, const Owner& owner, Millis now) {
 }
 
 // Of an owner that continues where it is frozen.
-Waiting WhyFrozen(const World& world, const Owner& owner) {
+Waiting WhyFrozen(const Core& core, const Owner& owner, Millis now) {
+  const World& world = core.world;
   if (!IsFrozen(world, owner) || !world.index.ready_order.contains(owner)) return {};
   const Member& member = FindRuns(world.state, owner)->live()->members.front();
   const ResourceRequest needed = NeededToThaw(RequestOf(world, owner));
   const std::string node = world.state.nodes.at(member.node).name;
-  return {"is frozen on " + node + ", and waits for its " + Describe(needed) + " there",
-          "free capacity on " + node + "; when only another node has it for " +
+  return {"is frozen on " + node + ", and waits for its " + Describe(needed) + " there" +
+              (needed.Total().gpu > 0 ? GpuFaults(core, now) : ""),
+          "free capacity on " + node + "; when only another node or gpu has it for " +
               std::to_string(limits::kThawWait / 1'000) +
               " s, it starts there from its newest checkpoint"};
 }
@@ -239,10 +241,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting delayed = WhyDelayed(world.state, owner, now); !delayed.reason.empty())
     return delayed;
-  if (Waiting frozen = WhyFrozen(world, owner); !frozen.reason.empty()) {
-    if (RequestOf(world, owner).Total().gpu > 0) frozen.reason += GpuFaults(core, now);
-    return frozen;
-  }
+  if (Waiting frozen = WhyFrozen(core, owner, now); !frozen.reason.empty()) return frozen;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;

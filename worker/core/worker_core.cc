@@ -329,9 +329,7 @@ class Stepper {
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
     if (attempt.hung_at) {
       if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
-    } else if (attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace) {
-      KillAsDue(fence, attempt);
-    } else if (!attempt.broken.empty()) {
+    } else if (!attempt.broken.empty() || HasOutlivedItsGpu(attempt)) {
       KillAsDue(fence, attempt);
     } else if ((attempt.stop || attempt.evicting || attempt.suspend) && IsStopped(attempt)) {
       if (!attempt.term_at) attempt.term_at = now_;
@@ -352,6 +350,10 @@ class Stepper {
       attempt.announced = false;
       actions_.push_back(action::Recall{fence});
     }
+  }
+
+  bool HasOutlivedItsGpu(const AttemptState& attempt) const {
+    return attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace;
   }
 
   static bool WantsFreeze(const AttemptState& attempt) {
