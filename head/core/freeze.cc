@@ -146,6 +146,8 @@ void NoteFreeze(Draft& draft, const Observed& observed) {
       LoseAttempt(draft, id, "the head before this one had thawed it, which is lost");
   } else if (observed.frozen == round) {
     draft.Emit(event::AttemptFrozen{id});
+    // Its scheduler may have paused it meanwhile, and wait for that as for its end.
+    ReviewTrials(draft, id.owner.trial().experiment);
   } else if (observed.freeze_refused == round) {
     draft.Emit(event::AttemptFreezeGivenUp{
         id, observed.freeze_why.empty() ? "its node cannot" : observed.freeze_why});
