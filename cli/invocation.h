@@ -24,6 +24,7 @@ struct Invocation {
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
   std::string gpu;          // Of undrain: the index or the uuid of a gpu.
   bool probe_gpus = false;  // Of doctor.
+  bool links = false;       // Of undrain.
   bool preflight = false;
   std::string nproc_per_node, nnodes, max_restarts, resources;  // Of a script on several ranks.
   std::string elastic;                                          // Bounds of their number.

@@ -3,6 +3,7 @@
 
 #include "cli/commands/acting.h"
 #include "cli/follow.h"
+#include "cli/render/gpus.h"
 #include "cli/render/why.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -10,11 +11,15 @@
 namespace rt {
 namespace {
 
-// For people: "trial 2/0 (attempt 1)" in place of the names that the daemons use.
-void NameRuns(Json& node) {
+// For people: "trial 2/0 (attempt 1)" in place of the names that the daemons use, and a gpu in a
+// line.
+void MakeReadable(Json& node) {
   Json* attempts = node.Find("attempts");
-  if (attempts == nullptr || !attempts->is_array()) return;
-  for (Json& attempt : attempts->array()) attempt = Json(RunText(CellText(&attempt)));
+  if (attempts != nullptr && attempts->is_array())
+    for (Json& attempt : attempts->array()) attempt = Json(RunText(CellText(&attempt)));
+  Json* gpus = node.Find("gpus");
+  if (gpus != nullptr && gpus->is_array())
+    for (Json& gpu : gpus->array()) gpu = Json(GpuText(gpu));
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ ExitCode RunNodeShow(const Invocation& invocation) {
   }
   for (uint64_t id : *chosen) {
     RT_ASSIGN_OR_RETURN(Json item, GetNode(*client, std::to_string(id)));
-    if (invocation.output == Output::kTable) NameRuns(item);
+    if (invocation.output == Output::kTable) MakeReadable(item);
     items.push_back(std::move(item));
   }
   return PrintItems(invocation, Noun::kNode, std::move(items));
@@ -73,13 +78,15 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
 }
 
 ExitCode RunNodeUndrain(const Invocation& invocation) {
-  const bool is_gpu = !invocation.gpu.empty();
-  const Action undrain{"undrain", "rt node undrain worker-1",
-                       is_gpu ? "is told that its gpu may take work again" : "takes work again"};
+  std::string what = "takes work again";
+  if (!invocation.gpu.empty()) what = "is told that its gpu may take work again";
+  if (invocation.links) what = "may use its slow links again";
+  const Action undrain{"undrain", "rt node undrain worker-1", what.c_str()};
   return ActOnNodes(invocation, undrain, [&](HeadClient& client, uint64_t id) {
     v1::UndrainNodeRequest request;
     request.set_node(id);
     request.set_gpu(invocation.gpu);
+    request.set_links(invocation.links);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
         .status();
   });

@@ -164,9 +164,13 @@ void CommandLine::AddNode() {
   drain->add_option("--deadline", invocation_.deadline,
                     "Stop remaining trials after this time, such as 2m (default: never)");
   drain->add_option("--reason", invocation_.reason, "Reason that rt shows");
-  AddOne(node, "undrain", "Accept new trials again", RunNodeUndrain)
-      ->add_option("--gpu", invocation_.gpu,
-                   "End the quarantine of one gpu, by its index or uuid, and nothing else");
+  CLI::App* undrain = AddOne(node, "undrain", "Accept new trials again", RunNodeUndrain);
+  undrain->add_option("--gpu", invocation_.gpu,
+                      "End the quarantine of one gpu, by its index or uuid, and nothing else");
+  undrain
+      ->add_flag("--links", invocation_.links,
+                 "Let gangs use the node's slow links again, and nothing else")
+      ->excludes("--gpu");
   AddOne(node, "forget", "Remove a LOST node that will not come back", RunNodeForget)
       ->add_option("--reason", invocation_.reason, "Reason that rt shows");
 }

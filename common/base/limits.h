@@ -255,6 +255,11 @@ inline constexpr Millis kPreflightMax = 10'000;
 // The nodes of a gang wait so long for each other before their all-reduce: the others start once
 // rank 0's node has a port, and may still have files to fetch.
 inline constexpr Millis kPreflightMeetMax = 30'000;
+// Where the all-reduce over the nodes of a gang is too slow, each node has so long to measure its
+// links to the node before and to the node after it.
+inline constexpr Millis kPreflightLinksMax = 6'000;
+// Slow links that the head knows. The oldest is forgotten first: a preflight finds it again.
+inline constexpr size_t kSlowLinksMax = 1'000;
 // Processes listed for one gpu. A gpu has memory for fewer contexts than this.
 inline constexpr size_t kGpuProcessesMax = 64;
 

@@ -107,6 +107,13 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.forget.before_close"},              // The head wants nothing of the attempt any more.
     {"worker.forget.before_retire"},             // Its run directory is still there.
     {"worker.signal.before_signal"},             // What runs is to end.
+    {"worker.freeze.after_note"},                // That a freeze begins; nothing is done.
+    {"worker.freeze.before_stop"},               // Its gpus are free; it still runs.
+    {"worker.freeze.after_stop"},                // It is stopped; the note does not say so.
+    {"worker.freeze.before_report"},             // The note does; the head does not know.
+    {"worker.thaw.after_note"},                  // That it is to continue; it is stopped.
+    {"worker.thaw.before_resume"},               // It runs; its gpus do not have its memory.
+    {"worker.thaw.before_report"},               // All is done and noted; the head does not know.
     {"worker.fence.before_end"},                 // No head for --disconnect-stop.
     // Of `rt up` and `rt down` of a cluster in a cloud.
     {"client.up.before_key"},         // The id of the cluster is noted; nothing was asked for.

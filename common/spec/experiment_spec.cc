@@ -7,6 +7,7 @@
 #include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/experiment_checks.h"
 #include "common/spec/objectives.h"
 #include "common/spec/patterns.h"
 #include "common/spec/space_check.h"
@@ -397,18 +398,6 @@ void CountTrialsOfPoints(ExperimentSpec& spec) {
   }
 }
 
-// Who changes the resources of running trials.
-absl::Status CheckAllocating(const ExperimentSpec& spec) {
-  if (!spec.driver.allocates) return absl::OkStatus();
-  if (spec.reallocation.is_given())
-    return SpecError("driver/allocates", "the head changes the resources of these trials",
-                     "leave reallocation out");
-  if (spec.resources.is_elastic())
-    return SpecError("driver/allocates", "is not for trials whose number of ranks the head changes",
-                     "give resources/ranks as one number");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource source) {
   if (!json.is_object()) return SpecError("", "an experiment must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(json, KnownKeys(), ""));
@@ -441,7 +430,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   if (source == SpecSource::kUser) {
     RT_RETURN_IF_ERROR(CheckSize(spec));
     RT_RETURN_IF_ERROR(CheckMutated(spec));
-    RT_RETURN_IF_ERROR(CheckAllocating(spec));
+    RT_RETURN_IF_ERROR(CheckTogether(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));
     RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
     RT_RETURN_IF_ERROR(CheckEvaluated(json, spec));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/fields.h"
 #include "common/base/ids.h"
@@ -18,6 +19,15 @@ struct ErrorInfo {
   std::string message;
   std::string traceback;
   RT_FIELDS(ErrorInfo, kind, message, traceback);
+};
+
+// A link between two nodes of a gang that its preflight found to carry less than was asked for: by
+// their places in the gang (GROUP_RANK). Twice the same: that node's links to all others.
+struct ObservedLink {
+  uint32_t node = 0;
+  uint32_t other = 0;
+  double bus_gbps = 0;  // As measured.
+  RT_FIELDS(ObservedLink, node, other, bus_gbps);
 };
 
 struct Observed {
@@ -53,10 +63,11 @@ struct Observed {
   // A fault of a gpu that it held while it ran: its failure is the machine's. Empty: none.
   std::string gpu_fault;
   GpuUse gpu;  // Also while it runs: so far.
+  std::vector<ObservedLink> slow_links;  // Of a gang whose preflight failed for them.
 
   RT_FIELDS(Observed, fence, phase, pid, port, acked_seq, exit_code, signal, witnessed,
             launch_failed, suspended, orphaned, broken_checkpoint, hung, log_matches, last_seq,
-            reason, error, gpu_fault, gpu, frozen, freeze_refused, freeze_why);
+            reason, error, gpu_fault, gpu, frozen, freeze_refused, freeze_why, slow_links);
 };
 
 }  // namespace rt

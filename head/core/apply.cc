@@ -10,6 +10,7 @@
 #include "head/core/apply_clones.h"
 #include "head/core/apply_freeze.h"
 #include "head/core/apply_gpus.h"
+#include "head/core/apply_links.h"
 #include "head/core/apply_machines.h"
 #include "head/core/apply_resize.h"
 #include "head/core/apply_runs.h"
@@ -115,6 +116,8 @@ struct Applier {
   }
   void operator()(const event::GpuFaultFound& e) { NoteFaulty(state().nodes.at(e.node), e); }
   void operator()(const event::GpuCleared& e) { NoteCleared(state().nodes.at(e.node), e, at); }
+  void operator()(const event::LinkFoundSlow& e) { ApplySlowLink(state(), e, at); }
+  void operator()(const event::LinkCleared& e) { ApplyClearedLink(state(), e); }
   void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {
     Node& node = Change(e.node);
@@ -145,13 +148,8 @@ struct Applier {
     RefreshFree(world, e.node);
   }
   void operator()(const event::NodeGone& e) {
-    Node& node = Change(e.node);
-    node.gone = true;
-    node.ready = false;
-    node.away_until = 0;
-    node.reason = e.reason;
-    RefreshFree(world, e.node);
-    DropOldestGone(world);
+    Change(e.node);
+    NoteGone(world, e);
   }
 
   void operator()(const event::MachinesRequested& e) { AddMachines(state(), e, at); }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/limits.h"
+#include "head/core/apply_links.h"
 #include "head/core/index.h"
 
 namespace rt {
@@ -43,6 +44,17 @@ void ReleaseMachine(State& state, const event::MachineReleased& e, Millis at) {
   machine.released_at = at;
   machine.reason = e.reason;
   state.last_machine = std::max(state.last_machine, e.machine);
+}
+
+void NoteGone(World& world, const event::NodeGone& e) {
+  Node& node = world.state.nodes.at(e.node);
+  node.gone = true;
+  node.ready = false;
+  node.away_until = 0;
+  node.reason = e.reason;
+  ForgetLinksOf(world.state, e.node);
+  RefreshFree(world, e.node);
+  DropOldestGone(world);
 }
 
 void DropOldestGone(World& world) {

@@ -10,6 +10,7 @@ void AddMachines(State& state, const event::MachinesRequested& e, Millis at);
 void ConfirmMachines(State& state, const event::MachinesCreated& e, Millis at);
 void FailMachines(State& state, const event::MachinesFailed& e);
 void ReleaseMachine(State& state, const event::MachineReleased& e, Millis at);
+void NoteGone(World& world, const event::NodeGone& e);
 // While more than kGoneNodesKept nodes have left the cluster, forgets the one that left first. One
 // that a machine or a replica still names stays.
 void DropOldestGone(World& world);

@@ -3,6 +3,7 @@
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/freeze.h"
+#include "head/core/links.h"
 #include "head/core/owner_policy.h"
 
 namespace rt {
@@ -188,6 +189,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
     NoteStart(draft, observed);
   if (observed.phase != Observed::Phase::kExited) return NoteFreeze(draft, observed);
+  NoteSlowLinks(draft, observed, *live);
   if (observed.broken_checkpoint) RetireBroken(draft, id.owner, live->checkpoint);
   if (ranks == 1) {
     TryEnd(draft, node, observed, *live);

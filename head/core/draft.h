@@ -199,6 +199,8 @@ struct Waiting {
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
 // Nodes on which the owner must not be placed: those excluded for it, while it fits on another; of
 // a frozen one, all but its own.
+std::set<NodeId> ExcludedFor(const World& world, const Owner& owner);
+// Also those that a gang avoids for their slow links (links.h).
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
 
 // priorities.cc

@@ -50,6 +50,8 @@ const auto kCluster = Overloaded{
     [](const event::NodeResumed&) { return M{.invites_placement = true}; },
     [](const event::GpuCleared&) { return M{}; },
     [](const event::GpuFaultFound&) { return M{}; },
+    [](const event::LinkFoundSlow&) { return M{}; },
+    [](const event::LinkCleared&) { return M{.invites_placement = true}; },
     [](const event::NodeGone&) { return M{.invites_placement = true}; },
 };
 

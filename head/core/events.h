@@ -21,6 +21,7 @@
 #include "head/core/executor_events.h"
 #include "head/core/facts.h"
 #include "head/core/freeze_events.h"
+#include "head/core/link_events.h"
 #include "head/core/machine_events.h"
 #include "head/core/resize_events.h"
 
@@ -390,7 +391,7 @@ using EventVariant = std::variant<
     event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
     event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound, event::ExecutorDelayed,
     event::AttemptFreezeRequested, event::AttemptFrozen, event::AttemptThawed,
-    event::AttemptFreezeGivenUp>;
+    event::AttemptFreezeGivenUp, event::LinkFoundSlow, event::LinkCleared>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

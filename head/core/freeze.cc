@@ -33,14 +33,10 @@ bool HasItsCapacity(const World& world, const Owner& owner, const Attempt& live)
   const Member& member = live.members.front();
   const NodeIndex& index = world.index.nodes.at(member.node);
   const Node& node = world.state.nodes.at(member.node);
-  const Resources& bundle = RequestOf(world, owner).one();
-  if (index.used.cpu + bundle.cpu > node.inventory.resources.cpu) return false;
-  const std::vector<FreeDevice> devices = FreeDevices(node, index);
-  return std::all_of(member.gpus.begin(), member.gpus.end(), [&](uint32_t gpu) {
-    return std::any_of(devices.begin(), devices.end(), [&](const FreeDevice& device) {
-      return device.index == gpu && device.units >= UnitsPerDevice(bundle);
-    });
-  });
+  FreeCapacity capacity{
+      .id = node.id, .free = node.inventory.resources, .devices = FreeDevices(node, index)};
+  capacity.free.Subtract(index.used);
+  return HasCapacityOf(capacity, RequestOf(world, owner).one(), member);
 }
 
 // It starts again from its newest checkpoint, once it may run.
@@ -98,6 +94,16 @@ ResourceRequest NeededToThaw(const ResourceRequest& request) {
   ResourceRequest needed = request;
   for (Resources& bundle : needed.bundles) bundle = {.cpu = bundle.cpu, .gpu = bundle.gpu};
   return needed;
+}
+
+bool HasCapacityOf(const FreeCapacity& capacity, const Resources& bundle, const Member& member) {
+  if (capacity.free.cpu < bundle.cpu) return false;
+  return std::all_of(member.gpus.begin(), member.gpus.end(), [&](uint32_t gpu) {
+    return std::any_of(capacity.devices.begin(), capacity.devices.end(),
+                       [&](const FreeDevice& device) {
+                         return device.index == gpu && device.units >= UnitsPerDevice(bundle);
+                       });
+  });
 }
 
 bool IsFrozen(const World& world, const Owner& owner) {

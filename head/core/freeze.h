@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "common/spec/packing.h"
 #include "head/core/draft.h"
 
 namespace rt {
@@ -14,6 +15,9 @@ namespace rt {
 Resources HeldFrozen(const Resources& bundle);
 // What it needs to continue: cpus and gpus.
 ResourceRequest NeededToThaw(const ResourceRequest& request);
+
+// Whether the node has the cpus of the bundle and the very gpus of the member.
+bool HasCapacityOf(const FreeCapacity& capacity, const Resources& bundle, const Member& member);
 
 // Whether the owner's live attempt is frozen.
 bool IsFrozen(const World& world, const Owner& owner);

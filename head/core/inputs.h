@@ -95,6 +95,7 @@ struct UndrainNode {
   NodeId node;
   std::string gpu = {};  // Uuid or index: only the quarantine of this gpu ends. Empty: the drain.
   std::string probe = {};  // Of a gpu: what a probe found that ends it. Empty: a person does.
+  bool links = false;      // Only its slow links are repaired.
 };
 // A probe found a fault of this gpu, and nothing else used it meanwhile.
 struct QuarantineGpu {

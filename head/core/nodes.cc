@@ -7,6 +7,7 @@
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
+#include "head/core/links.h"
 #include "head/core/names.h"
 #include "head/core/profiles.h"
 
@@ -330,6 +331,7 @@ absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
   auto found = draft.state().nodes.find(input.node);
   if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
   const Node& node = found->second;
+  if (input.links) return ClearLinks(draft, node);
   if (!input.gpu.empty()) return ClearGpu(draft, node, input.gpu, input.probe);
   if (node.drained_by_hand) {
     EmitAndTell(draft, input.node, event::NodeResumed{input.node});

@@ -15,6 +15,7 @@
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/freeze.h"
+#include "head/core/links.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
@@ -124,24 +125,40 @@ bool ThawOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& w
   return false;
 }
 
+// Also on nodes that it avoids for their links, as long as it uses none of those.
+std::optional<std::vector<Member>> FindOverLinks(const Draft& draft, const ResourceRequest& wanted,
+                                                 const Owner& owner,
+                                                 const std::set<NodeId>& closed) {
+  const Core& core = draft.core;
+  auto members = FindPlaces(core, wanted, draft.now, closed);
+  if (!members.has_value() || !UseSlowLink(core.world, owner, *members)) return members;
+  std::set<NodeId> fewer = AvoidedForLinks(core.world, owner);
+  fewer.insert(closed.begin(), closed.end());
+  members = FindPlaces(core, wanted, draft.now, fewer);
+  const bool may_be_one = wanted.strategy != Strategy::kStrictSpread && wanted.ranks_per_node == 0;
+  if (members.has_value() || !may_be_one) return members;
+  ResourceRequest on_one = wanted;
+  on_one.strategy = Strategy::kStrictPack;
+  return FindPlaces(core, on_one, draft.now, closed);
+}
+
 // Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
 bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
               const ReadyQueue& queue) {
   for (const auto& [order, owner] : queue.by_order) {
-    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
     std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
-    closed.insert(avoided.begin(), avoided.end());
+    closed.merge(ExcludedFor(draft.core.world, owner));
     if (IsFrozen(draft.core.world, owner)) {
       if (ThawOne(draft, preemptions, wanted, Owner(owner), closed)) return true;
       continue;
     }
-    auto members = FindPlaces(draft.core, wanted, draft.now, closed);
+    auto members = FindOverLinks(draft, wanted, owner, closed);
     if (members.has_value()) {
       preemptions.NotePlaced(wanted, *members);
       PlaceOn(draft, Owner(owner), *std::move(members), {});  // A copy: placing edits the queue.
       return true;
     }
-    if (avoided.empty()) return false;
+    if (AvoidedBy(draft.core.world, owner).empty()) return false;
     preemptions.PlanForOwner(wanted, owner);  // Before later owners take that capacity.
   }
   return false;
@@ -180,6 +197,12 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
 }
 
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {
+  std::set<NodeId> avoided = ExcludedFor(world, owner);
+  avoided.merge(AvoidedForLinks(world, owner));
+  return avoided;
+}
+
+std::set<NodeId> ExcludedFor(const World& world, const Owner& owner) {
   const Runs& runs = *FindRuns(world.state, owner);
   if (runs.live() != nullptr && runs.live()->is_frozen()) {  // It continues where it is.
     std::set<NodeId> others;

@@ -105,9 +105,9 @@ bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) 
   const World& world = draft_.core.world;
   const int priority = rt::PriorityOf(world, owner);
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const auto ending = FindVictims(wanted, priority, avoided);
+  const auto ending = FindVictims(owner, wanted, avoided);
   if (!ending.has_value()) return false;
-  const bool can_freeze = FitsBesideFrozen(wanted, *ending, avoided);
+  const bool can_freeze = FitsBesideFrozen(owner, wanted, *ending, avoided);
   for (const Runner& one : *ending) {
     ReturnCapacity(capacities_, RequestOf(world, one.id.owner), one.attempt->members);
     std::erase_if(runners_, [&](const Runner& runner) { return runner.id == one.id; });
@@ -115,14 +115,14 @@ bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) 
     draft_.Emit(event::PreemptionRequested{one.id, owner.trial().experiment});
     if (can_freeze) TryFreeze(draft_, one.id.owner);
   }
-  const auto members = PutInto(capacities_, wanted, avoided);
+  const auto members = Put(owner, wanted, capacities_, avoided);
   if (!members.has_value()) return false;
   Reserve(*members, priority);
   return true;
 }
 
 // Those of them that may be frozen keep their memory: whether that is no obstacle.
-bool PreemptionPlan::FitsBesideFrozen(const ResourceRequest& wanted,
+bool PreemptionPlan::FitsBesideFrozen(const Owner& owner, const ResourceRequest& wanted,
                                       const std::vector<Runner>& ending,
                                       const std::set<NodeId>& avoided) const {
   const World& world = draft_.core.world;
@@ -132,17 +132,35 @@ bool PreemptionPlan::FitsBesideFrozen(const ResourceRequest& wanted,
     const bool keeps = MayFreeze(world, one.id.owner);
     ReturnCapacity(capacities, keeps ? NeededToThaw(request) : request, one.attempt->members);
   }
-  return PutInto(capacities, wanted, avoided).has_value();
+  return Put(owner, wanted, capacities, avoided).has_value();
+}
+
+// A frozen owner takes what it had: other gpus of its node are of no use to it.
+std::optional<std::vector<Member>> PreemptionPlan::Put(const Owner& owner,
+                                                       const ResourceRequest& wanted,
+                                                       std::vector<FreeCapacity>& capacities,
+                                                       const std::set<NodeId>& avoided) const {
+  const World& world = draft_.core.world;
+  if (!IsFrozen(world, owner)) return PutInto(capacities, wanted, avoided);
+  const std::vector<Member>& members = FindRuns(world.state, owner)->live()->members;
+  for (const FreeCapacity& capacity : capacities) {
+    if (capacity.id != members.front().node) continue;
+    if (!HasCapacityOf(capacity, wanted.one(), members.front())) return std::nullopt;
+    TakeCapacity(capacities, wanted, members);
+    return members;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::vector<PreemptionPlan::Runner>> PreemptionPlan::FindVictims(
-    const ResourceRequest& wanted, int priority, const std::set<NodeId>& avoided) const {
+    const Owner& owner, const ResourceRequest& wanted, const std::set<NodeId>& avoided) const {
   const World& world = draft_.core.world;
+  const int priority = rt::PriorityOf(world, owner);
   const auto fits = [&](const std::vector<Runner>& gone) {
     std::vector<FreeCapacity> capacities = capacities_;
     for (const Runner& one : gone)
       ReturnCapacity(capacities, RequestOf(world, one.id.owner), one.attempt->members);
-    return PutInto(capacities, wanted, avoided).has_value();
+    return Put(owner, wanted, capacities, avoided).has_value();
   };
   std::vector<Runner> gone;
   if (fits(gone)) return gone;

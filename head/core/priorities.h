@@ -41,11 +41,14 @@ class PreemptionPlan {
   void Reserve(const std::vector<Member>& members, int priority);
   void CollectRunning();
   bool Preempt(const Owner& owner, const ResourceRequest& wanted);
-  bool FitsBesideFrozen(const ResourceRequest& wanted, const std::vector<Runner>& ending,
-                        const std::set<NodeId>& avoided) const;
+  bool FitsBesideFrozen(const Owner& owner, const ResourceRequest& wanted,
+                        const std::vector<Runner>& ending, const std::set<NodeId>& avoided) const;
   // The attempts that have to end so that the request fits: empty when it fits already, nullopt
   // when it does not fit without all of them either.
-  std::optional<std::vector<Runner>> FindVictims(const ResourceRequest& wanted, int priority,
+  std::optional<std::vector<Member>> Put(const Owner& owner, const ResourceRequest& wanted,
+                                         std::vector<FreeCapacity>& capacities,
+                                         const std::set<NodeId>& avoided) const;
+  std::optional<std::vector<Runner>> FindVictims(const Owner& owner, const ResourceRequest& wanted,
                                                  const std::set<NodeId>& avoided) const;
 
   Draft& draft_;

@@ -8,6 +8,7 @@
 #include "common/base/strings.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/links.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
@@ -121,6 +122,9 @@ absl::Status Grow(Draft& draft, const Owner& owner, const Attempt& live, uint32_
     member.rank = static_cast<uint32_t>(members.size());
     members.push_back(std::move(member));
   }
+  if (UseSlowLink(world, owner, members))
+    return Refuse(owner, "more ranks would use a slow link between " + SlowLinksText(world, owner),
+                  "once it is repaired, rt node undrain NODE --links");
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@
 #include "head/core/executor.h"
 #include "head/core/inputs.h"
 #include "head/core/machine.h"
+#include "head/core/slow_link.h"
 #include "head/core/token.h"
 
 namespace rt {
@@ -341,10 +342,11 @@ struct State {
   std::map<ExecutorId, Executor> executors;
   // Ascending by owner; at most limits::kProfilesMax. Also of owners that are over.
   std::vector<JobProfile> profiles;
+  std::vector<SlowLink> slow_links;  // The oldest first; at most limits::kSlowLinksMax.
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
             last_machine, machines, pools, requested_bundles, requested_by, requested_at,
-            last_executor, executors, profiles);
+            last_executor, executors, profiles, slow_links);
 };
 
 // A State with its index: what Step works on.

@@ -65,7 +65,7 @@ class ClusterService final : public v1::ClusterService::CallbackService {
         checked = CheckSize("probe", request->probe().size(), limits::kReasonBytesMax);
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       edge_.operations.Change(
-          input::UndrainNode{{request->node()}, request->gpu(), request->probe()},
+          input::UndrainNode{{request->node()}, request->gpu(), request->probe(), request->links()},
           AnswerTo(reactor));
     });
   }

@@ -91,6 +91,22 @@ Json ClearedOf(const Node& node, const std::string& uuid) {
   return Json();
 }
 
+// Those of its links that a preflight found to be slow.
+Json SlowLinksOf(const State& state, NodeId node) {
+  Json links = Json::MakeArray();
+  for (const SlowLink& link : state.slow_links) {
+    if (!link.Has(node)) continue;
+    const NodeId other = link.node == node ? link.other : link.node;
+    links.Append(
+        Json::MakeObject({{"node_id", link.is_of_node() ? Json() : Json(other.value)},
+                          {"node", link.is_of_node() ? Json() : Json(state.nodes.at(other).name)},
+                          {"bus_gbps", link.bus_gbps},
+                          {"asked_gbps", link.asked_gbps},
+                          {"at", TimeOrNull(link.at)}}));
+  }
+  return links;
+}
+
 Json NodeItem(const Core& core, const Node& node) {
   auto index = core.world.index.nodes.find(node.id);
   auto soft = core.soft.nodes.find(node.id);
@@ -133,6 +149,7 @@ Json NodeItem(const Core& core, const Node& node) {
                            {"resources_total", ToJson(node.inventory.resources)},
                            {"resources_used", ToJson(used)},
                            {"gpus", std::move(gpus)},
+                           {"slow_links", SlowLinksOf(core.world.state, node.id)},
                            {"attempts", std::move(attempts)},
                            {"held_checkpoints", Json(held)},
                            {"pid", node.inventory.pid == 0 ? Json() : Json(node.inventory.pid)},
@@ -162,6 +179,7 @@ Json RequestedItem(const Core& core, const Machine& machine, Millis now) {
                            {"resources_total", each.gpu == kAnyGpus ? Json() : ToJson(each)},
                            {"resources_used", ToJson(Resources{})},
                            {"gpus", Json::MakeArray()},
+                           {"slow_links", Json::MakeArray()},
                            {"attempts", Json::MakeArray()},
                            {"held_checkpoints", Json(0)},
                            {"pid", Json()},

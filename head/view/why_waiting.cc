@@ -8,6 +8,7 @@
 #include "common/spec/gpu_type.h"
 #include "head/core/executor_index.h"
 #include "head/core/freeze.h"
+#include "head/core/links.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/pools.h"
@@ -201,13 +202,15 @@ Waiting WhyDelayed(const State& state, const Owner& owner, Millis now) {
 }
 
 // Of an owner that continues where it is frozen.
-Waiting WhyFrozen(const World& world, const Owner& owner) {
+Waiting WhyFrozen(const Core& core, const Owner& owner, Millis now) {
+  const World& world = core.world;
   if (!IsFrozen(world, owner) || !world.index.ready_order.contains(owner)) return {};
   const Member& member = FindRuns(world.state, owner)->live()->members.front();
   const ResourceRequest needed = NeededToThaw(RequestOf(world, owner));
   const std::string node = world.state.nodes.at(member.node).name;
-  return {"is frozen on " + node + ", and waits for its " + Describe(needed) + " there",
-          "free capacity on " + node + "; when only another node has it for " +
+  return {"is frozen on " + node + ", and waits for its " + Describe(needed) + " there" +
+              (needed.Total().gpu > 0 ? GpuFaults(core, now) : ""),
+          "free capacity on " + node + "; when only another node or gpu has it for " +
               std::to_string(limits::kThawWait / 1'000) +
               " s, it starts there from its newest checkpoint"};
 }
@@ -222,12 +225,23 @@ std::string FreezeText(const World& world, const Owner& owner) {
   return newest.freeze.refused.empty() ? "" : "; it was not frozen: " + newest.freeze.refused;
 }
 
+// Which nodes it avoids, and why.
+std::string ButNotOn(const World& world, const Owner& owner) {
+  const std::string excluded = NamesOf(world.state, ExcludedFor(world, owner));
+  const std::string slow = SlowLinksText(world, owner);
+  std::string text =
+      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
+  if (slow.empty()) return text;
+  return text + ", and not over the slow links between " + slow + ", because it asks for " +
+         FormatDouble(AskedOfLinks(world, owner)) + " GB/s";
+}
+
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting delayed = WhyDelayed(world.state, owner, now); !delayed.reason.empty())
     return delayed;
-  if (Waiting frozen = WhyFrozen(world, owner); !frozen.reason.empty()) return frozen;
+  if (Waiting frozen = WhyFrozen(core, owner, now); !frozen.reason.empty()) return frozen;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;
@@ -240,9 +254,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const std::string excluded = NamesOf(world.state, avoided);
-  const std::string but =
-      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
+  const std::string but = ButNotOn(world, owner);
   size_t usable = 0, known = 0;
   Closest closest;
   std::vector<std::string> draining;

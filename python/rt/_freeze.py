@@ -18,6 +18,11 @@ class FreezeNotice:
     def take(self, message: dict[str, Any]) -> float:
         """The seconds of the freeze that is over; 0 for the wish to save before one."""
         self._asked = message.get("op") == "save"
+        return self.hear(message)
+
+    def hear(self, message: dict[str, Any]) -> float:
+        """The same of any message. A program that was frozen while its daemon was restarted hears
+        it when it connects again."""
         known_s, told_s = self._frozen_s, float(message.get("frozen_for_s") or 0.0)
         self._frozen_s = max(known_s, told_s)
         return self._frozen_s - known_s

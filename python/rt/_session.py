@@ -202,8 +202,7 @@ class Session:
             if left_s <= 0:
                 return
             try:
-                message = self._wire.receive(min(left_s, 0.2))
-                if message is not None:
+                if (message := self._wire.receive(min(left_s, 0.2))) is not None:
                     self._handle(message)
             except ConnectionError:
                 self._reconnect()
@@ -318,8 +317,7 @@ class Session:
             self._handle(self._receive())
 
     def _handle(self, message: dict[str, Any]) -> None:
-        op = message.get("op")
-        seq = message.get("seq")
+        op, seq = message.get("op"), message.get("seq")
         if op in ("ack", "verdict") and isinstance(seq, int):
             while self._unacked and self._unacked[0][0] <= seq:
                 self._unacked.popleft()
@@ -395,7 +393,9 @@ class Session:
             self._wire.close()
             self._wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
             try:
-                self._resend(int(self._hello().get("spooled_seq") or 0))
+                reply = self._hello()
+                self._last += self._freezes.hear(reply)
+                self._resend(int(reply.get("spooled_seq") or 0))
                 return
             except ConnectionError:
                 if time.monotonic() >= end:

@@ -22,6 +22,7 @@ import elastic_accuracy
 import elastic_lib
 import elastic_live
 import far_tasks
+import freeze
 import hosts
 import light
 import loss
@@ -71,6 +72,8 @@ BENCHES = {
     "tasks": tasks.tasks,
     "far_tasks": far_tasks.far_tasks,
     "outside_tasks": outside_tasks.outside_tasks,
+    "freeze": freeze.freeze,
+    "gpu_given_back": freeze.gpu_given_back,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store", "next_trial": "bench_next_trial",

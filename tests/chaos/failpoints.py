@@ -174,6 +174,21 @@ def move_trial(run: Run) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def freeze_trials(run: Run) -> None:
+    """All trials are frozen where they are; then all continue."""
+    number = str(run.search.number)
+    run.cluster.rt("exp", "pause", number)
+
+    def rests() -> bool:
+        run.look_after()
+        trials = run.cluster.trials(run.search.number)
+        return all(trial["state"] not in ("STARTING", "RUNNING") for trial in trials)
+    wait_until("no trial runs", rests, END_S)
+    run.cluster.rt("exp", "resume", number)
+
+
+FROZEN = Case(search={"trials": 2, "steps": 60, "more": "suspend: true\n"},
+              provoke=freeze_trials)
 RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
                 provoke=kill_trial)
 HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
@@ -206,6 +221,8 @@ CASES: dict[str, Case] = {
     "worker.peer": SERVED,
     "worker.output": Case(search={"more": "report_regex: '(none)=([0-9]+)'\n"}),
     "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node),
+    "worker.freeze": FROZEN,
+    "worker.thaw": FROZEN,
     "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2, "steps": 60},
                          provoke=stop_head, stopped=("head",)),
 }

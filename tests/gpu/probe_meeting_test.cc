@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/gpu/kept_port.h"
 #include "worker/gpu/probe/meeting.h"
 
 namespace rt::probe {
@@ -17,27 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{20'000}, kShort{300};
-
-// Bound and shared, as the worker keeps it (worker/launch/port_keeper.h).
-class KeptPort {
- public:
-  KeptPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
-    ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    socklen_t size = sizeof at;
-    ::getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size);
-    port_ = ntohs(at.sin_port);
-  }
-  ~KeptPort() { ::close(fd_); }
-  int port() const { return port_; }
-
- private:
-  const int fd_;
-  int port_ = 0;
-};
 
 struct Node {
   NodeState state = NodeState::kWell;

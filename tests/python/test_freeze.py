@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 
@@ -65,3 +66,19 @@ def test_a_wish_to_save_asks_for_a_checkpoint_and_ends_nothing(tmp_path: Path) -
     tune.report({"acc": 1}, checkpoint=tune.Checkpoint(str(path)))
     assert tune.checkpoint_requested() is None and time.monotonic() < end
     tune.report({"acc": 2})  # It goes on.
+
+
+def test_a_trial_whose_daemon_was_restarted_meanwhile_hears_it_with_its_hello(
+    tmp_path: Path,
+) -> None:
+    worker, session = open_session(tmp_path)
+    tune.report({"acc": 0.5})
+    session._wire._socket.shutdown(socket.SHUT_RDWR)
+    session._last -= 100.0  # As if it had been stopped for so long, until the new daemon is there.
+    worker.hello = {"frozen_for_s": 100.0}
+    tune.report({"acc": 0.6})
+    tune.report({"acc": 0.7})
+    session.barrier()
+    assert worker.hellos == 2
+    times = [report["metrics"]["time_total_s"] for report in worker.reports]
+    assert len(times) == 3 and max(times) - times[0] < 50

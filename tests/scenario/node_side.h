@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <istream>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "common/spec/gpu_type.h"
@@ -31,6 +32,15 @@ inline void TakeFlag(const std::string& flag, uint64_t& machine, Resources& size
   else if (flag.starts_with("machine=")) machine = static_cast<uint64_t>(value);
   else if (flag.starts_with("memory=")) size.memory = value << 30;
   else (flag.starts_with("cpu=") ? size.cpu : size.gpu) = value * kUnit;
+}
+
+// "I J GBPS": the preflight of a gang found the link between these two of its nodes to be slow.
+inline void TakeSlowLink(const std::string& text, Observed& observed) {
+  std::istringstream words(text);
+  ObservedLink link;
+  words >> link.node >> link.other >> link.bus_gbps;
+  observed.slow_links = {link};
+  observed.gpu_fault = "preflight: the all-reduce is too slow";
 }
 
 // "PID", "PID frozen ROUND" or "PID refused ROUND WHY": a program that runs, or would.

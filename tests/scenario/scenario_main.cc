@@ -193,6 +193,7 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     if (how == "raised") observed.error = {"ValueError", "no data", "Traceback …"};
     if (how == "oom") observed.error.kind = kGpuOutOfMemory;
     if (how == "gpu_failed") observed.gpu_fault = "gpu GPU-0: Xid 79";
+    if (how.starts_with("slow ")) TakeSlowLink(how.substr(5), observed);
     if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};
   }
   Sync(node);
@@ -309,7 +310,7 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
   }
   NodeSide& node = nodes_[Next<std::string>(words)];
   const std::string span = Next<std::string>(words);
-  const Millis deadline = span.empty() || span == "off" ? 0 : std::stoll(span);
+  const Millis deadline = span.empty() || span == "off" || span == "links" ? 0 : std::stoll(span);
   if (verb == "notice") {
     node.notice_until = span == "off" ? 0 : now_ + deadline;
     node.notice = Rest(words);
@@ -321,7 +322,7 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
   } else if (verb == "abandon") {
     Give(input::ForgetNode{node.id, "by hand"});
   } else {
-    Give(input::UndrainNode{node.id});
+    Give(input::UndrainNode{.node = node.id, .links = span == "links"});
   }
   return true;
 }

@@ -86,6 +86,7 @@ struct AuditedSpec {
   std::vector<Rule> retry;
   int64_t hangs_allowed = 0;
   bool suspends = false;
+  double link_gbps_least = 0;  // Between the nodes of a gang.
   int64_t breaker_trials = 5;
 
   void ReadPolicies(const Json& json);

@@ -148,6 +148,9 @@ void Auditor::On(const event::NodeGone& e) {
        "was lost");
   Must(node.live.empty(), "a gone node's attempts have ended before");
   lost_nodes_.insert(e.node);
+  std::erase_if(slow_links_, [&](const auto& link) {
+    return link.first.first == e.node || link.first.second == e.node;
+  });
   node.gone = true;
   node.ready = false;
 }

@@ -25,10 +25,7 @@ class Auditor {
   void See(const std::vector<Record>& records, const std::vector<RowBatch>& rows,
            const Truth& truth);
   // From here on nothing may be lost: the faults have been over for a while.
-  void ExpectCalm() {
-    calm_ = true;
-    calm_since_ = at_;
-  }
+  void ExpectCalm() { calm_ = true, calm_since_ = at_; }
   // Executors that have not ended.
   const std::set<ExecutorId>& OpenExecutors() const { return open_executors_; }
   // Of a detached one; empty: it is none.
@@ -38,11 +35,10 @@ class Auditor {
   // Every trial, job and experiment has come to its end.
   void ExpectAllOver() const;
 
-  bool IsOver(JobId job) const;
-  bool AllOver() const;
+  bool IsOver(JobId job) const, AllOver() const;
   std::vector<TrialId> PausedTrials() const;
   std::vector<ExperimentId> PausedExperiments() const;
-  std::vector<NodeId> DrainedNodes() const;  // By a person.
+  std::vector<NodeId> DrainedNodes() const, NodesWithSlowLinks() const;  // By a person.
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
   // What a worker is about to start is what was decided: it goes on from where it should.
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
@@ -254,6 +250,8 @@ class Auditor {
   void On(const event::NodeResumed& e);
   void On(const event::GpuCleared& e);
   void On(const event::GpuFaultFound& e);
+  void On(const event::LinkFoundSlow& e);
+  void On(const event::LinkCleared& e);
   void NoteQuarantines(NodeBook& node);
   void ExpectQuarantines() const;
   void On(const event::NodeGone& e);
@@ -351,6 +349,8 @@ class Auditor {
   void CheckEvicted(const Fence& fence, const OwnerBook& owner) const;
   void CheckDrains() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
+  void CheckLinks(const Owner& owner, const std::set<NodeId>& nodes) const;
+  bool MayAvoidLinks(const ExperimentBook& experiment) const;
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
   std::set<uint64_t> RowsTaken(const AttemptId& attempt, uint64_t epoch, const Truth& truth) const;
@@ -494,6 +494,7 @@ class Auditor {
   // Attempts that ended before all of their ranks had, with their nodes.
   std::map<AttemptId, std::set<NodeId>> broken_;
   std::set<NodeId> lost_nodes_;   // In this transaction.
+  std::map<std::pair<NodeId, NodeId>, double> slow_links_;  // GB/s; 0: to all other nodes.
   uint64_t rungs_checked_ = 0;
 };
 

@@ -64,6 +64,44 @@ void Auditor::On(const event::GpuFaultFound& e) {
   node.faulty[e.uuid] = at_;
 }
 
+void Auditor::On(const event::LinkFoundSlow& e) {
+  const OwnerBook& owner = LiveOf(e.attempt);
+  const auto run = truth_->runs.find({e.attempt, 0});
+  Must(run != truth_->runs.end() && run->second.slow_links.size() == 1, "a preflight found it");
+  const ObservedLink& found = run->second.slow_links.front();
+  NodeId node = owner.members.at(found.node).node, other = owner.members.at(found.other).node;
+  if (node == other) other = {};
+  else if (other < node) std::swap(node, other);
+  Must(e.node == node && e.other == other && e.bus_gbps == found.bus_gbps,
+       "it is between the nodes that measured");
+  const double least = ExperimentOf(e.attempt.owner.trial().experiment).spec.link_gbps_least;
+  Must(e.asked_gbps == least && e.bus_gbps < least, "it carries less than was asked for");
+  slow_links_[{e.node, e.other}] = e.bus_gbps;
+}
+
+void Auditor::On(const event::LinkCleared& e) {
+  Must(slow_links_.erase({e.node, e.other}) == 1, "only a slow link is repaired");
+  Must(
+      Asked("links", std::to_string(e.node.value)) || Asked("links", std::to_string(e.other.value)),
+      "a person says that a link is repaired");
+}
+
+// A gang on one node uses no link.
+void Auditor::CheckLinks(const Owner& owner, const std::set<NodeId>& nodes) const {
+  if (!owner.is_trial() || nodes.size() < 2) return;
+  const double least = experiments_.at(owner.trial().experiment).spec.link_gbps_least;
+  for (const auto& [link, gbps] : slow_links_)
+    Must(gbps >= least || !nodes.contains(link.first) ||
+             (link.second.value != 0 && !nodes.contains(link.second)),
+         "no gang uses a link that is too slow for it");
+}
+
+std::vector<NodeId> Auditor::NodesWithSlowLinks() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [link, gbps] : slow_links_) nodes.push_back(link.first);
+  return nodes;
+}
+
 void Auditor::NoteQuarantines(NodeBook& node) {
   std::map<std::string, Millis> still;
   for (const GpuInfo& gpu : node.inventory.gpus)

@@ -20,6 +20,8 @@ void AuditedSpec::ReadPolicies(const Json& json) {
     for (const Json& rule : rules->array())
       retry.push_back({static_cast<int>(rule.GetInt("exit_code")), !rule.GetString("log").empty(),
                        rule.GetString("then")});
+  if (const Json* preflight = json.Find("preflight"); preflight && preflight->is_object())
+    link_gbps_least = preflight->GetDouble("min_bus_gbps", 0);
   if (const Json* watchdog = json.Find("watchdog")) hangs_allowed = watchdog->GetInt("restarts", 3);
   if (const Json* breaker = json.Find("breaker")) breaker_trials = breaker->GetInt("trials", 5);
 }

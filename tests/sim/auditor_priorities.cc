@@ -24,6 +24,12 @@ void Auditor::On(const event::PreemptionRequested& e) {
   owner.suspending = true;
 }
 
+bool Auditor::MayAvoidLinks(const ExperimentBook& experiment) const {
+  return std::any_of(slow_links_.begin(), slow_links_.end(), [&](const auto& link) {
+    return link.second < experiment.spec.link_gbps_least;
+  });
+}
+
 // Of those that ask for the same, one of lower priority has just been placed.
 void Auditor::CheckFirst(TrialId id) const {
   const ExperimentBook& mine = experiments_.at(id.experiment);
@@ -34,7 +40,7 @@ void Auditor::CheckFirst(TrialId id) const {
     if (!is_open || experiment.spec.priority <= mine.spec.priority) continue;
     for (const TrialBook& trial : experiment.trials)
       Must(!Waits(trial.runs) || trial.runs.frozen || !trial.runs.excluded.empty() ||
-               trial.runs.asks.text != asks.text,
+               MayAvoidLinks(experiment) || trial.runs.asks.text != asks.text,
            "the higher priority goes first");
   }
 }

@@ -6,6 +6,9 @@ namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
+// Two ranks, and two whose gpus and whose network are tested first.
+constexpr std::string_view kPlainGang = R"({"cpu":0.5,"ranks":2})";
+constexpr std::string_view kTestedGang = R"({"cpu":0.5,"gpu":1,"ranks":2,"strategy":"SPREAD"})";
 constexpr uint64_t kReallocationStream = 0x6d6f7265, kAllocationStream = 0x67697665,
                    kPreflightStream = 0x74657374;
 constexpr uint64_t kFreezeStream = 0x667265657a65;
@@ -118,11 +121,16 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   return may_ask ? WithAllocations(std::move(text)) : text;
 }
 
-// In every other run trials with whole gpus have them tested first. As below, the share follows
-// from the seed.
+// In every other run trials with whole gpus have them tested first, in every third gangs. As below,
+// the share follows from the seed.
 std::string Simulation::WithPreflight(std::string text) const {
   const bool has_whole = text.find(R"({"cpu":1,"gpu":)") != std::string::npos &&
                          text.find(R"("gpu":0.)") == std::string::npos;
+  if (const size_t at = text.find(kPlainGang);
+      at != std::string::npos && Rng(seed_, kPreflightStream).Below(3) == 0) {
+    text.replace(at, kPlainGang.size(), kTestedGang);
+    return text.replace(text.size() - 1, 1, R"(,"preflight":{"min_bus_gbps":100}})");
+  }
   if (!has_whole || Rng(seed_, kPreflightStream).Below(2) != 0) return text;
   return text.replace(text.size() - 1, 1, R"(,"preflight":true})");
 }

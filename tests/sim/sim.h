@@ -54,6 +54,7 @@ struct TruthRun {
   bool raised = false;  // Of an actor: its process said what its constructor raised.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
+  std::vector<ObservedLink> slow_links;  // Because of which its preflight failed.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
   std::set<uint32_t> frozen_rounds;  // For which it was stopped,
   uint64_t frozen_after = 0;         // the last time after this many rows.

@@ -353,6 +353,10 @@ void Simulation::AskToDrain() {
             input::UndrainNode{host->node(), std::to_string(*gpu),
                                sim_.now / 256 % 2 == 0 ? "it is well" : ""});
   }
+  for (NodeId id : auditor_.NodesWithSlowLinks()) {  // Repaired sooner or later.
+    if (sim_.calm || Mix64(static_cast<uint64_t>(sim_.now) + id.value) % 32 == 0)
+      AskOnce("links " + std::to_string(id.value), input::UndrainNode{.node = id, .links = true});
+  }
   AskToForget();
   if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;
   const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "cli/render/error.h"
+#include "cli/render/gpus.h"
 #include "cli/render/nouns.h"
 #include "cli/render/table.h"
 #include "common/base/status.h"
@@ -71,4 +72,22 @@ TEST_CASE("nouns: quiet prints ids, tables print states") {
   std::vector<Json> items = {Json::MakeObject({{"id", "1/0"}, {"state", "RUNNING"}})};
   CHECK(RenderItems(Noun::kTrial, items, quiet) == "1/0\n");
   CHECK(RenderItems(Noun::kTrial, items, Invocation()).find("RUNNING") != std::string::npos);
+}
+
+TEST_CASE("render: a gpu of a node is one line, without what the device does not tell") {
+  const auto text = [](const std::string& more) {
+    return GpuText(*Json::Parse(R"({"index":3,"name":"NVIDIA H100","memory_bytes":85899345920,)" +
+                                more + "}"));
+  };
+  CHECK(text(R"("state":"READY","reason":null,"telemetry":null)") ==
+        "3 READY NVIDIA H100, 80.0 GiB: no sample yet");
+  CHECK(text(R"("state":"READY","reason":null,"telemetry":{"utilisation_percent":97,)"
+             R"("memory_used_bytes":1073741824,"temperature_c":61,"power_w":423.5,"sm_mhz":null,)"
+             R"("throttled_by":["power","thermal"],"processes":[)"
+             R"({"pid":77,"name":"python","attempt":"t1-0.a1.r0"},{"pid":9,"name":null}]})") ==
+        "3 READY NVIDIA H100, 80.0 GiB: 97 % busy, 1.0 GiB in use, 61 C, 423.5 W; slowed by power "
+        "and "
+        "thermal; pid 77 (python, trial 1/0 (attempt 1)); pid 9");
+  CHECK(text(R"("state":"QUARANTINED","reason":"Xid 79: it is gone","telemetry":null)") ==
+        "3 QUARANTINED NVIDIA H100, 80.0 GiB (Xid 79: it is gone): no sample yet");
 }

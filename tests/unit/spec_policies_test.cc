@@ -101,6 +101,17 @@ TEST_CASE("policies: suspend is a switch, and is kept with the experiment") {
   CHECK(spec->suspend);
   CHECK(ReadJournalledExperiment({.normal = NormalText(*spec), .format = 2}).spec.suspend);
   CHECK(MessageOf(parse(R"(,"suspend":"yes")").status()).starts_with("suspend: "));
+  // Of containers that another daemon starts.
+  const auto runs = [](const std::string& program) {
+    return ParseExperimentSpec(*Json::Parse(R"({"experiment":"e","suspend":true,"command":[")" +
+                                            program + R"(","run"]})"));
+  };
+  CHECK(MessageOf(runs("/usr/bin/docker").status()) ==
+        "suspend: stops the processes of a trial, and a container that 'docker' starts is none of "
+        "them");
+  CHECK(!runs("podman").ok());
+  CHECK(runs("my-docker").ok());
+  CHECK(runs("apptainer").ok());
 }
 
 TEST_CASE("policies: a preflight is for whole gpus, and is kept with the experiment") {

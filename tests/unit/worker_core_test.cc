@@ -412,6 +412,17 @@ TEST_CASE("an attempt that was to be thawed and frozen again says the round that
   CHECK(ObservedList(state)[0].frozen == 2);
 }
 
+TEST_CASE("an attempt that is frozen stays so while a later round cannot be noted") {
+  WorkerState state = Frozen();
+  Step(state, Wants(1, {Freezing(2)}), 40);
+  CHECK(Step(state, input::Frozen{kOne, 2, "too many at once"}, 50).empty());
+  CHECK(Step(state, input::Tick{}, 51) == std::vector<Action>{action::Freeze{kOne, 2}});
+  CHECK(ObservedList(state)[0].frozen == 1);
+  CHECK(ObservedList(state)[0].freeze_refused == 0);
+  Step(state, input::Frozen{kOne, 2, ""}, 60);
+  CHECK(ObservedList(state)[0].frozen == 2);
+}
+
 TEST_CASE("a daemon that starts finishes what the one before it had begun") {
   const auto recover = [](WorkerState& state, FreezeStep step) {
     return Step(state,

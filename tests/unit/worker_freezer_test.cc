@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@ char LetterOf(pid_t pid) {
 // A child with a child of its own; both have mapped a file, and wait until they are killed.
 class Tree {
  public:
-  explicit Tree(const std::string& mapped) {
+  // `variable`: in the environment of both, if not empty; /proc shows what exec was given.
+  explicit Tree(const std::string& mapped, const std::string& variable = "") {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     root_ = ::fork();
@@ -33,6 +35,7 @@ class Tree {
       ::setsid();
       const int fd = ::open(mapped.c_str(), O_RDONLY);
       if (fd >= 0) ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+      if (!variable.empty()) Wait(ends[1], variable);
       const pid_t child = ::fork();
       if (child != 0 && ::write(ends[1], &child, sizeof child) != sizeof child) ::_exit(1);
       for (;;) ::pause();
@@ -57,6 +60,17 @@ class Tree {
   }
 
  private:
+  // A shell that says the pid of its child, in binary, as above.
+  [[noreturn]] static void Wait(int out, const std::string& variable) {
+    ::dup2(out, 1);
+    const char* script =
+        "sleep 1000 & p=$!; printf \"\\\\$(printf %o $((p%256)))\\\\$(printf %o $((p/256%256)))"
+        "\\\\$(printf %o $((p/65536%256)))\\\\000\"; wait";
+    const char* argv[] = {"/bin/bash", "-c", script, nullptr};
+    const char* env[] = {variable.c_str(), "PATH=/usr/bin:/bin", nullptr};
+    ::execve(argv[0], const_cast<char**>(argv), const_cast<char**>(env));
+    ::_exit(127);
+  }
   pid_t root_ = 0, child_ = 0;
 };
 
@@ -65,12 +79,16 @@ struct Place {
   TempDir dir{"freezer"};
   Freezer freezer{dir.path()};
 
-  explicit Place(const std::string& fails = "") {
+  // `lies`: this action is said to be done, and changes nothing. `dies`: it is killed.
+  explicit Place(const std::string& fails = "", const std::string& lies = "",
+                 const std::string& dies = "") {
     std::ofstream(dir.path() + "/libcuda.so.1") << "mapped";
     std::ofstream(dir.path() + "/rt-gpu-suspend")
         << "#!/bin/sh\ncd " << dir.path() << "\necho $1 >>calls\n"
         << "if [ $1 = '" << fails << "' ]; then echo '{\"error\":\"no luck\"}'; exit 1; fi\n"
-        << "case $1 in suspend) echo suspended >$2;; resume) echo running >$2;; esac\n"
+        << "if [ $1 = '" << dies << "' ]; then kill -9 $$; fi\n"
+        << "[ $1 = '" << lies
+        << "' ] || case $1 in suspend) echo suspended >$2;; resume) echo running >$2;; esac\n"
         << "echo '{\"error\":null,\"state\":\"'$(cat $2 2>/dev/null || echo running)'\"}'\n";
     ::chmod((dir.path() + "/rt-gpu-suspend").c_str(), 0755);
   }
@@ -165,6 +183,69 @@ TEST_CASE("freezer: memory that the host has not, or that was not asked for, is 
   job.memory_limit = 1 << 20;
   CHECK(place.freezer.Freeze(job).why.find("of memory that it asked for") != std::string::npos);
   CHECK(tree.Runs());
+}
+
+TEST_CASE("freezer: a rt-gpu-suspend that says what is not so, or is killed, is not believed") {
+  Place lying("", "suspend"), dying("", "", "suspend"), stuck("", "resume");
+  for (Place* place : {&lying, &dying}) {
+    Tree tree(place->dir.path() + "/libcuda.so.1");
+    const FreezeEnd end = place->freezer.Freeze(place->JobOf(tree, true));
+    CHECK(end.why.find(place == &lying ? "is running" : "killed by signal 9") != std::string::npos);
+    CHECK_FALSE(end.is_broken);
+    CHECK(tree.Runs());
+    CHECK(place->note().step == FreezeStep::kNone);
+  }
+  Tree tree(stuck.dir.path() + "/libcuda.so.1");
+  REQUIRE(stuck.freezer.Freeze(stuck.JobOf(tree, true)).why == "");
+  const FreezeEnd end = stuck.freezer.Thaw(stuck.JobOf(tree, true));
+  CHECK(end.is_broken);
+  CHECK(end.why.find("is suspended") != std::string::npos);
+}
+
+TEST_CASE("freezer: a process that has left the tree stops with it, by its token") {
+  Place place;
+  Tree tree(""), other("", "RT_TOKEN=of-this-one"), foreign("", "RT_TOKEN=of-this-one-2");
+  FreezeJob job = place.JobOf(tree);
+  job.token = "of-this-one";
+  CHECK(place.freezer.Freeze(job).why == "");
+  CHECK(tree.IsStopped());
+  CHECK(other.IsStopped());
+  CHECK(foreign.Runs());
+  CHECK(place.freezer.Thaw(job).why == "");
+  CHECK(tree.Runs());
+  CHECK(other.Runs());
+}
+
+TEST_CASE("freezer: what holds the gpus of a program that does not use them keeps it running") {
+  Place place;
+  Tree tree("");
+  FreezeJob job = place.JobOf(tree, true);
+  job.gpu_users = {{.pid = 7, .memory = 1 << 20, .name = "python", .attempt = ""}};
+  CHECK(place.freezer.Freeze(job).why ==
+        "none of its processes has opened the driver, but process 7 (python) holds memory of its "
+        "gpus: it may run in a container");
+  CHECK(tree.Runs());
+  job.gpu_users.clear();
+  CHECK(place.freezer.Freeze(job).why == "");
+}
+
+TEST_CASE("freezer: what is frozen stays frozen where a later round cannot be noted") {
+  Place place;
+  Tree tree("");
+  FreezeJob job = place.JobOf(tree);
+  REQUIRE(place.freezer.Freeze(job).why == "");
+  job.round = 2;
+  // As where the disk is full.
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &none);
+  const FreezeEnd end = place.freezer.Freeze(job);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(end.why == "");
+  CHECK(tree.IsStopped());
+  CHECK(place.note().round == 1);
 }
 
 TEST_CASE("freezer: a torn or absent note says nothing") {

@@ -31,6 +31,8 @@ class GpuHolds {
   virtual bool IsGivenBack(const Fence& fence) const = 0;
   // It is frozen, and has nothing on its gpus until it is not: others may have them.
   virtual void SetFrozen(const Fence& fence, bool frozen) = 0;
+  // What held memory of its gpus when they were last sampled. Nothing of a gpu that others share.
+  virtual std::vector<GpuProcess> ProcessesOn(const Fence& fence) const = 0;
   // So far; also after its end, until Forget.
   virtual GpuUse UseOf(const Fence& fence) const = 0;
   // A fault of a gpu of its while it ran; "": there was none.

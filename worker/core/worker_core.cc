@@ -135,6 +135,10 @@ class Stepper {
   void On(const input::Frozen& frozen) {
     AttemptState* attempt = Find(frozen.fence, {Stage::kRunning});
     if (attempt == nullptr || attempt->freeze_step != FreezeStep::kFreezing) return;
+    if (attempt->frozen != 0 && !frozen.why.empty() && !frozen.is_broken) {
+      attempt->freeze_step = FreezeStep::kFrozen;  // As before; the next Tick asks again.
+      return;
+    }
     changed_ = true;
     if (frozen.is_broken) {
       attempt->broken = frozen.why;
@@ -143,7 +147,6 @@ class Stepper {
       attempt->frozen = frozen.round;
     } else {
       attempt->freeze_step = FreezeStep::kNone;
-      attempt->frozen = 0;
       attempt->freeze_refused = frozen.round;
       attempt->freeze_why = frozen.why;
     }
@@ -326,9 +329,7 @@ class Stepper {
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
     if (attempt.hung_at) {
       if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
-    } else if (attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace) {
-      KillAsDue(fence, attempt);
-    } else if (!attempt.broken.empty()) {
+    } else if (!attempt.broken.empty() || HasOutlivedItsGpu(attempt)) {
       KillAsDue(fence, attempt);
     } else if ((attempt.stop || attempt.evicting || attempt.suspend) && IsStopped(attempt)) {
       if (!attempt.term_at) attempt.term_at = now_;
@@ -349,6 +350,10 @@ class Stepper {
       attempt.announced = false;
       actions_.push_back(action::Recall{fence});
     }
+  }
+
+  bool HasOutlivedItsGpu(const AttemptState& attempt) const {
+    return attempt.gpu_failed_at && now_ - *attempt.gpu_failed_at >= limits::kGpuFaultGrace;
   }
 
   static bool WantsFreeze(const AttemptState& attempt) {

@@ -131,8 +131,8 @@ struct Hung {
 struct GpuFailed {
   Fence fence;
 };
-// The answer to Freeze: it is frozen, or runs as before and `why` says why, or, if it is `broken`,
-// neither: it has to be ended.
+// The answer to Freeze: it is frozen, or it is as before (it runs, or is frozen since an earlier
+// round) and `why` says why, or, if it is `broken`, neither: it has to be ended.
 struct Frozen {
   Fence fence;
   uint32_t round = 0;

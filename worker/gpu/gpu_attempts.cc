@@ -108,6 +108,12 @@ std::string GpuAttempts::FaultOf(const Fence& fence) const {
   return found == held_.end() ? "" : found->second.fault;
 }
 
+std::vector<std::string> GpuAttempts::WholeOf(const Fence& fence) const {
+  const auto found = held_.find(fence);
+  const bool is_whole = found != held_.end() && found->second.holder.units % kUnit == 0;
+  return is_whole ? found->second.holder.uuids : std::vector<std::string>{};
+}
+
 bool GpuAttempts::IsGivenBack(const Fence& fence) const {
   const auto found = held_.find(fence);
   return found == held_.end() || found->second.given_back;

@@ -34,6 +34,8 @@ class GpuAttempts {
 
   GpuUse UseOf(const Fence& fence, Millis now) const;
   std::string FaultOf(const Fence& fence) const;
+  // The gpus that are the attempt's alone.
+  std::vector<std::string> WholeOf(const Fence& fence) const;
   bool IsGivenBack(const Fence& fence) const;
 
   // One that has ended and whose gpus are not free yet.

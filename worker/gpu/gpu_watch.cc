@@ -27,6 +27,9 @@ void GpuWatch::Begin(const GpuHolder& holder) { impl_->Begin(holder); }
 void GpuWatch::End(const Fence& fence) { impl_->End(fence); }
 void GpuWatch::SetFrozen(const Fence& fence, bool frozen) { impl_->SetFrozen(fence, frozen); }
 bool GpuWatch::IsGivenBack(const Fence& fence) const { return impl_->IsGivenBack(fence); }
+std::vector<GpuProcess> GpuWatch::ProcessesOn(const Fence& fence) const {
+  return impl_->ProcessesOn(fence);
+}
 GpuUse GpuWatch::UseOf(const Fence& fence) const { return impl_->UseOf(fence); }
 std::string GpuWatch::FaultOf(const Fence& fence) const { return impl_->FaultOf(fence); }
 bool GpuWatch::Condemn(const std::string& uuid, const std::string& what) {

@@ -60,6 +60,7 @@ class GpuWatch : public GpuHolds {
   void End(const Fence& fence) override;
   void SetFrozen(const Fence& fence, bool frozen) override;
   bool IsGivenBack(const Fence& fence) const override;
+  std::vector<GpuProcess> ProcessesOn(const Fence& fence) const override;
   GpuUse UseOf(const Fence& fence) const override;
   std::string FaultOf(const Fence& fence) const override;
   bool Condemn(const std::string& uuid, const std::string& what) override;

@@ -208,6 +208,17 @@ void GpuWatch::Impl::SetFrozen(const Fence& fence, bool frozen) {
   attempts_.SetFrozen(fence, frozen, SteadyClock());
 }
 
+std::vector<GpuProcess> GpuWatch::Impl::ProcessesOn(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  std::vector<GpuProcess> processes;
+  if (hangs_) return processes;
+  for (const std::string& uuid : attempts_.WholeOf(fence))
+    for (const GpuSample& sample : samples_)
+      if (sample.uuid == uuid)
+        processes.insert(processes.end(), sample.processes.begin(), sample.processes.end());
+  return processes;
+}
+
 bool GpuWatch::Impl::IsGivenBack(const Fence& fence) const {
   std::lock_guard lock(mutex_);
   return hangs_ || (taking_ == 0 && attempts_.IsGivenBack(fence));

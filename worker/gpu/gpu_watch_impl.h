@@ -39,6 +39,7 @@ class GpuWatch::Impl {
   void End(const Fence& fence);
   void SetFrozen(const Fence& fence, bool frozen);
   bool IsGivenBack(const Fence& fence) const;
+  std::vector<GpuProcess> ProcessesOn(const Fence& fence) const;
   GpuUse UseOf(const Fence& fence) const;
   std::string FaultOf(const Fence& fence) const;
   bool Condemn(const std::string& uuid, const std::string& what);

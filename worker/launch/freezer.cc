@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/limits/memory_watch.h"
 
@@ -59,16 +60,30 @@ bool IsStopped(pid_t pid) {
   return state == 'T' || state == 't' || state == 'Z' || state == 'X';
 }
 
-std::set<pid_t> TreeOf(const ProcessIdentity& program) {
-  if (!IsAlive(program)) return {};
-  return ProcessTable::Read().TreeOf(program.pid);
+bool HasToken(pid_t pid, const std::string& token) {
+  const absl::StatusOr<std::string> text = ReadFile(ProcPath(pid, "environ"), 1 << 20);
+  if (!text.ok()) return false;
+  const std::string entry = "RT_TOKEN=" + token + '\0';
+  return text->starts_with(entry) || text->find('\0' + entry) != std::string::npos;
+}
+
+// Empty when the program has ended. A process that has left its tree and its session is known by
+// its token.
+std::set<pid_t> TreeOf(const FreezeJob& job) {
+  if (!IsAlive(job.program)) return {};
+  const ProcessTable table = ProcessTable::Read();
+  std::set<pid_t> tree = table.TreeOf(job.program.pid);
+  if (job.token.empty()) return tree;
+  for (pid_t pid : table.pids())
+    if (!tree.contains(pid) && HasToken(pid, job.token)) tree.insert(pid);
+  return tree;
 }
 
 // Also what they start meanwhile. Why it did not work; "": all are stopped.
-std::string StopTree(const ProcessIdentity& program) {
+std::string StopTree(const FreezeJob& job) {
   const Millis until = SteadyClock() + kStopMost;
   for (;;) {
-    const std::set<pid_t> tree = TreeOf(program);
+    const std::set<pid_t> tree = TreeOf(job);
     if (tree.empty()) return "its process has ended";
     bool is_all = true;
     for (pid_t pid : tree) {
@@ -82,8 +97,8 @@ std::string StopTree(const ProcessIdentity& program) {
   }
 }
 
-void ContinueTree(const ProcessIdentity& program) {
-  for (pid_t pid : TreeOf(program)) ::kill(pid, SIGCONT);
+void ContinueTree(const FreezeJob& job) {
+  for (pid_t pid : TreeOf(job)) ::kill(pid, SIGCONT);
 }
 
 Bytes AvailableMemory() {
@@ -107,6 +122,16 @@ std::string WhyNoMemory(const FreezeJob& job) {
     return needs + "do not fit the " + BytesText(job.memory_limit) +
            " of memory that it asked for, of which it uses " + BytesText(used);
   return "";
+}
+
+// A program whose processes are not its children, such as one in a container of another daemon,
+// cannot be stopped. "": nobody holds memory of its gpus.
+std::string WhyUsed(const std::vector<GpuProcess>& users) {
+  if (users.empty()) return "";
+  const GpuProcess& first = users.front();
+  return "none of its processes has opened the driver, but process " + std::to_string(first.pid) +
+         (first.name.empty() ? "" : " (" + first.name + ")") +
+         " holds memory of its gpus: it may run in a container";
 }
 
 }  // namespace
@@ -144,13 +169,22 @@ std::string Freezer::Ask(const std::string& action, pid_t pid, std::string& why)
     return "";
   }
   why = told->GetString("error");
+  if (why.empty() && !done->exit.ok()) why = "rt-gpu-suspend: " + rt::ToString(done->exit);
   return why.empty() ? told->GetString("state") : "";
 }
 
+std::string Freezer::Do(const std::string& action, pid_t pid, const std::string& state) const {
+  std::string why;
+  const std::string after = Ask(action, pid, why);
+  if (!why.empty() || after == state) return why;
+  return "after rt-gpu-suspend " + action + " process " + std::to_string(pid) + " is " +
+         (after.empty() ? "in no state" : after);
+}
+
 FreezeEnd Freezer::MoveToHost(const FreezeJob& job, FreezeNote& note) const {
-  std::set<pid_t> users = TreeOf(job.program);
+  std::set<pid_t> users = TreeOf(job);
   std::erase_if(users, [](pid_t pid) { return !MayUseGpus(pid); });
-  if (users.empty()) return {};
+  if (users.empty()) return {.why = WhyUsed(job.gpu_users)};
   std::string cannot, unknown;
   Ask("check", 0, cannot);
   if (!cannot.empty()) return {.why = cannot};
@@ -170,26 +204,25 @@ FreezeEnd Freezer::MoveToHost(const FreezeJob& job, FreezeNote& note) const {
   for (pid_t pid : note.gpu_pids) {
     std::string why;
     if (Ask("state", pid, why) == "suspended") continue;
-    if (why.empty()) Ask("suspend", pid, why);
+    if (why.empty()) why = Do("suspend", pid, "suspended");
     if (!why.empty()) return {.why = why};
   }
   return {};
 }
 
 FreezeEnd Freezer::MoveBack(const FreezeJob& job, FreezeNote& note) const {
-  const std::set<pid_t> tree = TreeOf(job.program);
+  const std::set<pid_t> tree = TreeOf(job);
   for (pid_t pid : note.gpu_pids) {
-    std::string why;
     if (!tree.contains(pid)) continue;
-    Ask("resume", pid, why);
-    if (!why.empty()) return {.why = why, .is_broken = true};
+    if (std::string why = Do("resume", pid, "running"); !why.empty())
+      return {.why = std::move(why), .is_broken = true};
   }
   note.gpu_pids.clear();
   return {};
 }
 
 FreezeEnd Freezer::Undo(const FreezeJob& job, FreezeNote& note, const std::string& why) const {
-  ContinueTree(job.program);
+  ContinueTree(job);
   FreezeEnd back = MoveBack(job, note);
   if (!back.why.empty())
     return {.why = why + "; and it could not be resumed: " + back.why, .is_broken = true};
@@ -208,14 +241,18 @@ FreezeEnd Freezer::Freeze(const FreezeJob& job) const {
       return {.why = why};
     note.step = FreezeStep::kFreezing;
   }
-  if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
-    return {.why = MessageOf(noted)};
+  // Where the round cannot be noted, a later daemon is asked for it again.
+  const absl::Status begun = WriteFreezeNote(job.note, note);
   if (is_frozen) return {};
+  if (!begun.ok()) return {.why = MessageOf(begun)};
+  ReachFailpoint("worker.freeze.after_note");
   if (job.has_gpus) {
     const FreezeEnd moved = MoveToHost(job, note);
     if (!moved.why.empty()) return Undo(job, note, moved.why);
   }
-  if (const std::string why = StopTree(job.program); !why.empty()) return Undo(job, note, why);
+  ReachFailpoint("worker.freeze.before_stop");
+  if (const std::string why = StopTree(job); !why.empty()) return Undo(job, note, why);
+  ReachFailpoint("worker.freeze.after_stop");
   note.step = FreezeStep::kFrozen;
   note.since = WallClock();
   const absl::Status noted = WriteFreezeNote(job.note, note);
@@ -230,7 +267,9 @@ FreezeEnd Freezer::Thaw(const FreezeJob& job) const {
   const std::string cannot = "it could not continue after it was frozen: ";
   if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
     return {.why = cannot + MessageOf(noted), .is_broken = true};
-  ContinueTree(job.program);
+  ReachFailpoint("worker.thaw.after_note");
+  ContinueTree(job);
+  ReachFailpoint("worker.thaw.before_resume");
   const FreezeEnd back = MoveBack(job, note);
   if (!back.why.empty()) return {.why = cannot + back.why, .is_broken = true};
   note.step = FreezeStep::kNone;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "common/base/time.h"
 #include "common/run/subprocess.h"
+#include "common/spec/gpu_facts.h"
 #include "worker/core/worker_core.h"
 
 namespace rt::worker {
@@ -31,10 +32,12 @@ FreezeNote ReadFreezeNote(const std::string& path);
 absl::Status WriteFreezeNote(const std::string& path, const FreezeNote& note);
 
 struct FreezeJob {
-  ProcessIdentity program;  // Its tree is stopped.
+  ProcessIdentity program;  // Its tree is stopped,
+  std::string token;        // and with it what else has this RT_TOKEN; "": nothing.
   std::string note;         // Path.
   uint32_t round = 0;
   bool has_gpus = false;
+  std::vector<GpuProcess> gpu_users;  // Who holds memory of those that are its alone.
   Bytes gpu_memory = 0;    // That moves to the host: what it used at most.
   Bytes memory_limit = 0;  // Of the attempt; 0: none.
 };
@@ -57,6 +60,8 @@ class Freezer {
   FreezeEnd MoveToHost(const FreezeJob& job, FreezeNote& note) const;
   FreezeEnd MoveBack(const FreezeJob& job, FreezeNote& note) const;
   FreezeEnd Undo(const FreezeJob& job, FreezeNote& note, const std::string& why) const;
+  // `action`, which must leave the process in this state. Why it failed; "": it did not.
+  std::string Do(const std::string& action, pid_t pid, const std::string& state) const;
   // The state of the process; "" when rt-gpu-suspend fails, and `why` says why. pid 0: of none.
   std::string Ask(const std::string& action, pid_t pid, std::string& why) const;
 

@@ -10,6 +10,7 @@
 #include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/run/find_program.h"
+#include "worker/core/node_state.h"
 
 namespace rt::worker {
 namespace {
@@ -24,7 +25,7 @@ PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& 
 }
 
 PreflightResult CannotRun(const std::string& why) {
-  return {.faults = {}, .error = why, .elsewhere = ""};
+  return {.faults = {}, .error = why, .elsewhere = "", .slow_links = {}};
 }
 
 std::string TextAt(const Json& json, const char* key) {
@@ -84,18 +85,35 @@ std::string NodesText(const LaunchBody& body) {
   return numbers.empty() ? "" : "; from 0 on these are the nodes " + Join(numbers, ", ");
 }
 
+bool IsAtFault(const Json& state) {
+  return state.is_int() && state.AsInt() == static_cast<int64_t>(NodeState::kFault);
+}
+
+std::vector<ObservedLink> LinksAt(const Json& across) {
+  std::vector<ObservedLink> links;
+  const Json* all = across.Find("slow_links");
+  if (all == nullptr || !all->is_array()) return links;
+  for (const Json& link : all->array()) {
+    const int64_t node = link.is_object() ? link.GetInt("node", -1) : -1;
+    const int64_t other = link.is_object() ? link.GetInt("other", -1) : -1;
+    if (node < 0 || other < 0) continue;
+    links.push_back(
+        {static_cast<uint32_t>(node), static_cast<uint32_t>(other), link.GetDouble("bus_gbps", 0)});
+  }
+  return links;
+}
+
 // What the all-reduce across nodes says, where it was wanted and the node itself is well.
 PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
-  constexpr int64_t kFault = 1;  // NodeState in worker/gpu/probe/meeting.h.
   const Json* across = report.Find("across_nodes");
   if (across == nullptr || !across->is_object()) return {};
   const std::string fault = TextAt(*across, "fault"), note = TextAt(*across, "note");
   const Json* nodes = across->Find("nodes");
-  bool has_fault = false;
-  if (nodes != nullptr && nodes->is_array())
-    for (const Json& state : nodes->array())
-      has_fault = has_fault || (state.is_int() && state.AsInt() == kFault);
-  if (has_fault) return {.faults = {}, .error = "", .elsewhere = fault};
+  const bool has_fault = nodes != nullptr && nodes->is_array() &&
+                         std::any_of(nodes->array().begin(), nodes->array().end(), IsAtFault);
+  std::vector<ObservedLink> slow = LinksAt(*across);
+  if (has_fault || (!slow.empty() && !fault.empty()))
+    return {.faults = {}, .error = "", .elsewhere = fault, .slow_links = std::move(slow)};
   if (!fault.empty()) return CannotRun(fault);
   if (min_bus_gbps > 0 && across->GetDouble("bus_gbps", 0) <= 0)
     return CannotRun("rt-probe did not measure the bandwidth between the nodes" +
@@ -167,6 +185,13 @@ void Preflights::Ask(const LaunchBody& body, const std::string& report, Done don
   for (const Done& one : waiting) one(result);
 }
 
+std::vector<ObservedLink> Preflights::SlowLinksOf(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  const auto test = tests_.find(fence.attempt);
+  if (test == tests_.end() || !test->second.result) return {};
+  return test->second.result->slow_links;
+}
+
 void Preflights::Forget(const Fence& fence) {
   std::lock_guard lock(mutex_);
   const auto test = tests_.find(fence.attempt);
@@ -186,9 +211,11 @@ PreflightResult Preflights::Run(const LaunchBody& body, const std::string& repor
   if (body.gpu_uuids.size() == 1) argv.push_back("--no-all-reduce");
   Millis most = most_;
   if (IsOverNodes(body)) {
-    argv.insert(argv.end(), {"--across-nodes", "--meet-max",
-                             FormatDouble(static_cast<double>(meet_max_) / 1'000)});
-    most += meet_max_ + most_;
+    argv.insert(
+        argv.end(),
+        {"--across-nodes", "--meet-max", FormatDouble(static_cast<double>(meet_max_) / 1'000),
+         "--links-max", FormatDouble(static_cast<double>(limits::kPreflightLinksMax) / 1'000)});
+    most += meet_max_ + most_ + limits::kPreflightLinksMax;
   }
   ProbeRun run;
   run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most);
@@ -197,6 +224,7 @@ PreflightResult Preflights::Run(const LaunchBody& body, const std::string& repor
   std::filesystem::remove(report, ignored);
   PreflightResult result = JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);
   if (IsOverNodes(body) && !result.error.empty()) result.error += NodesText(body);
+  if (!result.slow_links.empty()) result.elsewhere += NodesText(body);
   return result;
 }
 

@@ -3,7 +3,7 @@
 // first rank that asks runs the probe, and the others get the same answer. The nodes of a gang over
 // nodes run one probe each. The probes meet at the gang's own address and port for an all-reduce
 // over all of its gpus (worker/gpu/probe/meeting.h). Thread-safe; Ask blocks for at most `most`, of
-// a gang over nodes for 2 * most + kPreflightMeetMax, and belongs on a pool.
+// a gang over nodes for 2 * most + kPreflightMeetMax + kPreflightLinksMax, and belongs on a pool.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
 #include "common/run/subprocess.h"
+#include "common/spec/observed.h"
 #include "worker/launch/launch_body.h"
 
 namespace rt::worker {
@@ -28,7 +29,10 @@ struct PreflightFault {
 struct PreflightResult {
   std::vector<PreflightFault> faults;  // Of gpus that should take no work.
   std::string error;                   // Why the test could not be made; no gpu is to blame.
-  std::string elsewhere;               // Another node of the gang has found a gpu of its at fault.
+  // The machine's failure, although none of these gpus is to blame: another node of the gang has
+  // found a gpu of its at fault, or `slow_links` are.
+  std::string elsewhere;
+  std::vector<ObservedLink> slow_links;  // Of the gang.
   bool is_well() const { return faults.empty() && error.empty() && elsewhere.empty(); }
 };
 
@@ -39,7 +43,8 @@ struct ProbeRun {
 };
 // What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
 // all-reduce between them, and a probe that hangs or crashes, is a fault of all of them. A fault of
-// the all-reduce across nodes is an error: it may lie with any node, or between them. Pure.
+// the all-reduce across nodes is an error, because it may lie with any node or between them, unless
+// the probes have found the link that is to blame. Pure.
 PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const ProbeRun& run,
                                double min_bus_gbps);
 
@@ -55,6 +60,8 @@ class Preflights {
   // `report`: a path of this rank's own for rt-probe's report.
   using Done = std::function<void(const PreflightResult&)>;
   void Ask(const LaunchBody& body, const std::string& report, Done done);
+  // Those that made the attempt's preflight fail.
+  std::vector<ObservedLink> SlowLinksOf(const Fence& fence) const;
   // A rank is over, and with it what its attempt's gpus were found to be.
   void Forget(const Fence& fence);
 
@@ -67,7 +74,7 @@ class Preflights {
 
   const std::string bin_dir_;
   const Millis most_, meet_max_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<AttemptId, Test> tests_;
 };
 

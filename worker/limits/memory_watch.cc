@@ -61,6 +61,12 @@ std::set<pid_t> ProcessTable::TreeOf(pid_t root) const {
   return tree;
 }
 
+std::vector<pid_t> ProcessTable::pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& [pid, process] : processes_) pids.push_back(pid);
+  return pids;
+}
+
 Bytes ProcessTable::ResidentOf(const std::set<pid_t>& pids) const {
   Bytes sum = 0;
   for (pid_t pid : pids) {

@@ -26,6 +26,7 @@ class ProcessTable {
   // `root`, its descendants, and what is in its session: what a program is made of, but for those
   // that gave up both.
   std::set<pid_t> TreeOf(pid_t root) const;
+  std::vector<pid_t> pids() const;
   Bytes ResidentOf(const std::set<pid_t>& pids) const;
 
  private:

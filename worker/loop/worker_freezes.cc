@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "worker/launch/shim_file.h"
 #include "worker/loop/worker_loop.h"
 
@@ -20,8 +21,10 @@ FreezeJob WorkerLoop::FreezeJobOf(const LiveAttempt& live) const {
   const GpuUse use = parts_.gpus.UseOf(live.fence());
   const auto program = ReadShimFile(live.dir().shim()).program;
   return {.program = program.value_or(ProcessIdentity{}),
+          .token = live.body().token,
           .note = live.dir().freeze(),
           .has_gpus = !live.body().gpu_uuids.empty(),
+          .gpu_users = parts_.gpus.ProcessesOn(live.fence()),
           .gpu_memory = use.memory_peak * static_cast<Bytes>(live.body().gpu_uuids.size()),
           .memory_limit = live.body().limits().memory};
 }
@@ -49,6 +52,7 @@ void WorkerLoop::Perform(const action::Freeze& freeze) {
                   << (end.why.empty() ? ": frozen" : ": not frozen: " + EscapeControl(end.why))
                   << " (" << SteadyClock() - began << " ms)";
     if (end.why.empty()) parts_.gpus.SetFrozen(live->fence(), true);
+    ReachFailpoint("worker.freeze.before_report");
     Post(input::Frozen{live->fence(), round, end.why, end.is_broken});
   };
   if (!freezes_.TrySubmit(std::move(job)))
@@ -74,6 +78,7 @@ void WorkerLoop::Perform(const action::Thaw& thaw) {
                   << (end.why.empty() ? "continues" : EscapeControl(end.why)) << " ("
                   << SteadyClock() - began << " ms)";
     live->ExcuseSilence();
+    ReachFailpoint("worker.thaw.before_report");
     Post(input::Thawed{live->fence(), end.why});
   };
   if (!freezes_.TrySubmit(std::move(job)))

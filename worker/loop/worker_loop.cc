@@ -111,7 +111,9 @@ std::vector<Observed> WorkerLoop::observed() const {
     const auto live = parts_.attempts.Find(one.fence);
     if (live != nullptr) one.acked_seq = live->spool().acked_seq();
     one.gpu = parts_.gpus.UseOf(one.fence);
-    if (one.phase == Observed::Phase::kExited) one.gpu_fault = parts_.gpus.FaultOf(one.fence);
+    if (one.phase != Observed::Phase::kExited) continue;
+    one.gpu_fault = parts_.gpus.FaultOf(one.fence);
+    one.slow_links = parts_.launcher.preflights().SlowLinksOf(one.fence);
   }
   return observed;
 }
@@ -351,9 +353,9 @@ void WorkerLoop::LaunchNow(const LaunchBody& body, bool may_be_warm) {
   Post(input::Exited{body.fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
 }
 
-// The fault of a gpu, also of one on another node of the gang, makes this the machine's failure
-// (Observed::gpu_fault). What could not be
-// tested, or is not quarantined, is the failure of a launch: the same place would be chosen again.
+// The fault of a gpu, also of one on another node of the gang, and a slow link make this the
+// machine's failure (Observed::gpu_fault). What could not be tested, or is not quarantined, is the
+// failure of a launch: the same place would be chosen again.
 void WorkerLoop::EndPreflight(const Fence& fence, const PreflightResult& found) {
   std::string why = found.error.empty() ? found.elsewhere : found.error;
   if (!found.elsewhere.empty()) parts_.gpus.BlameMachine(fence, "preflight: " + found.elsewhere);

@@ -129,6 +129,7 @@ void TrialSocket::Hello(Connection& connection, const Json& message) {
        {"spooled_seq", attempt.spool().last_client_seq()},
        {"iteration_base", body.iteration_base},
        {"time_total_base_s", body.time_total_base_s},
+       {"frozen_for_s", ToSeconds(attempt.standing().frozen_for)},
        {"checkpoint_dir", body.checkpoint.empty() ? Json() : Json(attempt.dir().checkpoint())}});
   if (body.takes_profile) hello.Set("takes", Json(Json::Array{"profile"}));
   Send(connection, hello);

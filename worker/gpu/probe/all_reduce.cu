@@ -41,7 +41,7 @@ std::string Cuda(const char* what, cudaError_t code) {
 // What one rank does; rank r brings r + 1 in every element. Its times are those of the slowest,
 // because every round ends with all of them.
 std::string RunRank(const Nccl& nccl, const NcclId& id, int device, int rank, int ranks,
-                    AllReduceReport& report) {
+                    AllReduceReport& report, uint64_t bytes_max = UINT64_MAX) {
   std::string why = Cuda("choose the gpu", cudaSetDevice(device));
   NcclComm comm = nullptr;
   auto asked = [&](const char* what, int code) {
@@ -54,6 +54,7 @@ std::string RunRank(const Nccl& nccl, const NcclId& id, int device, int rank, in
   if (why.empty()) why = Cuda("take memory", cudaMalloc(&others, sizeof *others));
   if (why.empty()) why = Cuda("clear memory", cudaMemset(others, 0, sizeof *others));
   for (const uint64_t bytes : kSizes) {
+    if (bytes > bytes_max) break;
     const size_t count = bytes / sizeof(float);
     double best = 0;
     for (int round = 0; why.empty() && round < kRounds; ++round) {
@@ -84,14 +85,14 @@ std::string RunRank(const Nccl& nccl, const NcclId& id, int device, int rank, in
 
 // One thread for each gpu of this process, whose ranks are those from `first` on.
 void RunRanks(const Nccl& nccl, const NcclId& id, int devices, int first, int ranks,
-              AllReduceReport& report) {
+              AllReduceReport& report, uint64_t bytes_max = UINT64_MAX) {
   std::vector<AllReduceReport> parts(static_cast<size_t>(devices));
   std::vector<std::string> faults(parts.size());
   std::vector<std::thread> threads;
   for (int i = 0; i < devices; ++i)
     threads.emplace_back([&, i] {
       const auto at = static_cast<size_t>(i);
-      faults[at] = RunRank(nccl, id, i, first + i, ranks, parts[at]);
+      faults[at] = RunRank(nccl, id, i, first + i, ranks, parts[at], bytes_max);
     });
   for (std::thread& thread : threads) thread.join();
   report.sizes = parts[0].sizes;
@@ -201,12 +202,12 @@ std::string PrepareToReduce(NcclId* id, bool& has_nccl) {
 }
 
 void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks,
-                      AllReduceReport& report) {
+                      AllReduceReport& report, uint64_t bytes_max) {
   Nccl nccl;
   report.ranks = ranks;
   if (report.fault = nccl.Open(); !report.fault.empty()) return;
   report.library = nccl.name();
-  RunRanks(nccl, id, devices, first, ranks, report);
+  RunRanks(nccl, id, devices, first, ranks, report, bytes_max);
 }
 
 void ReduceInGang(const GangRank& gang, AllReduceReport& report) {

@@ -1,6 +1,7 @@
 // The all-reduce of rt-probe: over the gpus of this process, or over the processes of a gang.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "worker/gpu/probe/nccl.h"
@@ -26,7 +27,9 @@ void ReduceInGang(const GangRank& gang, AllReduceReport& report);
 // Makes the id of a new communicator, unless `id` is null. The text says why this process cannot
 // reduce with others; empty: it can. `has_nccl`: NCCL itself was found.
 std::string PrepareToReduce(NcclId* id, bool& has_nccl);
-// All gpus of this process, as the ranks from `first` on of a communicator of `ranks`.
-void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks, AllReduceReport& report);
+// All gpus of this process, as the ranks from `first` on of a communicator of `ranks`. Sizes beyond
+// `bytes_max` are left out.
+void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks, AllReduceReport& report,
+                      uint64_t bytes_max = UINT64_MAX);
 
 }  // namespace rt::probe

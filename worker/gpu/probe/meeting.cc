@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kRetryEvery = std::chrono::milliseconds(50);
 constexpr uint32_t kMark = 0x52545031;  // What is not one of ours is not listened to.
+constexpr uint32_t kGatherMark = 0x52545100;
 constexpr int kGpusMax = 1'024;         // Of a node; more is no answer of ours.
 
 using Hello = std::array<uint32_t, 4>;    // kMark, node, NodeState, gpus.
@@ -205,6 +206,58 @@ bool Visit(const NodeOfGang& gang, NodeState state, int gpus, char* id, size_t i
   return true;
 }
 
+using Call = std::array<uint32_t, 3>;  // kGatherMark + turn, node, bytes.
+
+// Node 0's part of Gather. A node that has tried again replaces its first connection.
+std::string GatherAtHost(const NodeOfGang& gang, uint32_t mark, const std::string& own,
+                         Clock::time_point end) {
+  const int listener = Listen(gang.port, gang.nodes);
+  if (listener < 0) return "";
+  std::string all(own.size() * static_cast<size_t>(gang.nodes), '\0');
+  all.replace(0, own.size(), own);
+  std::vector<int> peers(static_cast<size_t>(gang.nodes), -1);
+  size_t came = 1;
+  while (came < peers.size() && Await(listener, POLLIN, end)) {
+    const int peer = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    Call call{};
+    std::string theirs(own.size(), '\0');
+    const Clock::time_point until = std::min(end, Clock::now() + kRetryEvery);
+    const bool is_ours = peer >= 0 && ReceiveAll(peer, call.data(), sizeof call, until) &&
+                         call[0] == mark && call[1] > 0 && call[1] < peers.size() &&
+                         call[2] == own.size() &&
+                         ReceiveAll(peer, theirs.data(), theirs.size(), until);
+    if (!is_ours) {
+      if (peer >= 0) ::close(peer);
+      continue;
+    }
+    if (peers[call[1]] >= 0) ::close(peers[call[1]]);
+    else ++came;
+    peers[call[1]] = peer;
+    all.replace(call[1] * own.size(), own.size(), theirs);
+  }
+  ::close(listener);
+  const bool is_whole = came == peers.size();
+  for (const int peer : peers) {
+    if (peer < 0) continue;
+    if (is_whole) SendAll(peer, all.data(), all.size());
+    ::close(peer);  // Without an answer: not all came.
+  }
+  return is_whole ? all : "";
+}
+
+// One try of another node.
+bool GatherFrom(const NodeOfGang& gang, uint32_t mark, const std::string& own, std::string& all,
+                Clock::time_point end) {
+  const int fd = Connect(gang, end);
+  if (fd < 0) return false;
+  const Call call{mark, static_cast<uint32_t>(gang.node), static_cast<uint32_t>(own.size())};
+  const bool is_met = SendAll(fd, call.data(), sizeof call) &&
+                      SendAll(fd, own.data(), own.size()) &&
+                      ReceiveAll(fd, all.data(), all.size(), end);
+  ::close(fd);
+  return is_met;
+}
+
 const char* Text(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
   return value == nullptr ? otherwise : value;
@@ -248,6 +301,19 @@ Meeting Meet(const NodeOfGang& gang, NodeState state, int gpus, char* id, size_t
   }
   Judge(in_time, meeting);
   return meeting;
+}
+
+std::string Gather(const NodeOfGang& gang, unsigned turn, const std::string& own,
+                   std::chrono::milliseconds most) {
+  const Clock::time_point end = Clock::now() + most;
+  const uint32_t mark = kGatherMark + turn;
+  if (gang.node == 0) return GatherAtHost(gang, mark, own, end);
+  std::string all(own.size() * static_cast<size_t>(gang.nodes), '\0');
+  while (!GatherFrom(gang, mark, own, all, end)) {
+    if (Clock::now() >= end) return "";
+    std::this_thread::sleep_for(kRetryEvery);
+  }
+  return all;
 }
 
 }  // namespace rt::probe

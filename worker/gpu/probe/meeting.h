@@ -8,17 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "worker/core/node_state.h"
+
 namespace rt::probe {
 
-// What a node brings to the meeting, and what is known of it there. Sent as a number: the values
-// never change.
-enum class NodeState : unsigned {
-  kWell = 0,
-  kFault = 1,   // A gpu there is at fault.
-  kError = 2,   // Its test could not be made.
-  kAbsent = 3,  // It has not come in time.
-  kWithoutNccl = 4,
-};
+using worker::NodeState;
 
 struct NodeOfGang {
   int node = 0;  // From 0, in the order of the ranks.
@@ -41,5 +35,10 @@ struct Meeting {
 // so that all have the same bytes afterwards. Returns within about `most`.
 Meeting Meet(const NodeOfGang& gang, NodeState state, int gpus, char* id, size_t id_bytes,
              std::chrono::milliseconds most);
+
+// Later: each node brings bytes, as many as the others, and gets those of all, in the order of the
+// nodes. Empty: a node did not come within `most`. `turn`: from 1, how often they have met so.
+std::string Gather(const NodeOfGang& gang, unsigned turn, const std::string& own,
+                   std::chrono::milliseconds most);
 
 }  // namespace rt::probe

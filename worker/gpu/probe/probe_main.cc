@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "worker/gpu/probe/across.h"
 #include "worker/gpu/probe/all_reduce.h"
 #include "worker/gpu/probe/deadline.h"
 #include "worker/gpu/probe/device_tests.h"
@@ -37,6 +38,8 @@ constexpr char kUsage[] =
     "on\n"
     "                      each (GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT)\n"
     "  --meet-max S        the nodes wait so long for each other (default: 30)\n"
+    "  --links-max S       where that is below --min-bus-gbps, the links between the nodes are\n"
+    "                      measured for so long (default: 6)\n"
     "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
     "  --no-all-reduce     leave the all-reduce out\n"
     "  --all-reduce-max S  the all-reduce has failed after so many seconds (default: 180)\n"
@@ -54,6 +57,7 @@ struct Options {
   double all_reduce_max = 180;  // Seconds. Ranks of a gang wait 60 s for each other.
   double within = 0;            // Seconds; 0: no limit.
   double meet_max = 30;         // Seconds.
+  double links_max = 6;         // Seconds.
   bool gang = false, all_reduce = true, across = false;
   std::string report;
   char** program = nullptr;
@@ -71,6 +75,7 @@ bool Parse(int argc, char** argv, Options& options) {
     else if (flag == "--no-all-reduce") options.all_reduce = false;
     else if (flag == "--across-nodes") options.across = true;
     else if (flag == "--meet-max" && has_value) options.meet_max = std::atof(argv[++i]);
+    else if (flag == "--links-max" && has_value) options.links_max = std::atof(argv[++i]);
     else if (flag == "--memory" && has_value)
       options.memory = static_cast<uint64_t>(std::atof(argv[++i]) * 1073741824.0);
     else if (flag == "--min-bus-gbps" && has_value) options.min_bus_gbps = std::atof(argv[++i]);
@@ -210,6 +215,30 @@ void ReduceAcrossNodes(const Options& options, int devices, Report& report) {
   ReduceWithOthers(id, devices, meeting.first, meeting.ranks, across);
 }
 
+// Which link between the nodes is slow, if the bandwidth is below what was asked for.
+void NarrowDown(const Options& options, int devices, Report& report) {
+  AllReduceReport& across = report.across;
+  if (options.min_bus_gbps <= 0 || across.ranks == 0) return;
+  Report late = report;
+  Judge(late, options.min_bus_gbps);
+  late.across.fault += late.across.fault.empty() ? "" : "; ";
+  late.across.fault += "measuring the links between the nodes " + Late(options.links_max);
+  const Deadline deadline(Milliseconds(options.links_max),
+                          [&] { ReportLate(late, options, false); });
+  NcclId id{};
+  bool has_nccl = true;
+  if (across.fault.empty()) across.fault = PrepareToReduce(&id, has_nccl);
+  FindSlowPart(
+      NodeOfGang::FromEnvironment(), id, devices, options.min_bus_gbps,
+      Milliseconds(options.links_max),
+      [&](const PairOfNodes& pair) {
+        AllReduceReport measured;
+        ReduceWithOthers(pair.id, devices, pair.first, pair.ranks, measured, pair.bytes_max);
+        return measured.fault.empty() ? measured.best_gbps() : 0;
+      },
+      across);
+}
+
 Report Run(const Options& options) {
   const auto began = std::chrono::steady_clock::now();
   Report report;
@@ -225,6 +254,7 @@ Report Run(const Options& options) {
   }
   if (options.across) {
     ReduceAcrossNodes(options, count, report);
+    NarrowDown(options, count, report);
     Judge(report, options.min_bus_gbps);
   }
   report.seconds = Since(began);

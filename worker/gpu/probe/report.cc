@@ -44,9 +44,7 @@ void JudgeAllReduce(AllReduceReport& all, double min_bus_gbps) {
   if (!all.fault.empty()) return;
   if (all.errors > 0) all.fault = std::to_string(all.errors) + " sums of the all-reduce are wrong";
   const bool is_slow = all.ranks > 1 && min_bus_gbps > 0 && all.best_gbps() < min_bus_gbps;
-  if (all.fault.empty() && is_slow)
-    all.fault = "all-reduce at " + Number(all.best_gbps()) + " GB/s of bus bandwidth, " +
-                Number(min_bus_gbps) + " are asked for";
+  if (all.fault.empty() && is_slow) all.fault = TooSlow(all.best_gbps(), min_bus_gbps);
 }
 
 std::string ToJson(const DeviceReport& one) {
@@ -63,6 +61,15 @@ std::string ToJson(const DeviceReport& one) {
          ",\"seconds\":" + Number(one.seconds) + ",\"fault\":" + JsonTextOrNull(one.fault) + "}";
 }
 
+std::string ToJson(const std::vector<LinkRate>& links) {
+  std::string text = "[";
+  for (const LinkRate& link : links)
+    text += std::string(&link == links.data() ? "" : ",") +
+            "{\"node\":" + std::to_string(link.node) + ",\"other\":" + std::to_string(link.other) +
+            ",\"bus_gbps\":" + Number(link.bus_gbps) + "}";
+  return text + "]";
+}
+
 std::string ToJson(const AllReduceReport& all) {
   if (all.library.empty() && all.fault.empty() && all.note.empty()) return "null";
   std::string text = "{\"ranks\":" + std::to_string(all.ranks) +
@@ -76,11 +83,16 @@ std::string ToJson(const AllReduceReport& all) {
   text += "],\"nodes\":[";
   for (const int state : all.node_states)
     text += (&state == all.node_states.data() ? "" : ",") + std::to_string(state);
-  return text + "],\"note\":" + JsonTextOrNull(all.note) +
-         ",\"fault\":" + JsonTextOrNull(all.fault) + "}";
+  return text + "],\"links\":" + ToJson(all.links) + ",\"slow_links\":" + ToJson(all.slow_links) +
+         ",\"note\":" + JsonTextOrNull(all.note) + ",\"fault\":" + JsonTextOrNull(all.fault) + "}";
 }
 
 }  // namespace
+
+std::string TooSlow(double bus_gbps, double min_bus_gbps) {
+  return "all-reduce at " + Number(bus_gbps) + " GB/s of bus bandwidth, " + Number(min_bus_gbps) +
+         " are asked for";
+}
 
 double AllReduceReport::best_gbps() const {
   double best = 0;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "worker/gpu/probe/links.h"
+
 namespace rt::probe {
 
 // One gpu. Rates that were not measured are 0.
@@ -34,7 +36,10 @@ struct AllReduceReport {
   uint64_t errors = 0;  // Sums that were wrong.
   std::string note;     // Why bandwidth was not measured.
   std::string fault;
-  std::vector<int> node_states;  // Of a gang over nodes: NodeState of each, as far as it is known.
+  // Of a gang over nodes: NodeState of each, as far as it is known.
+  std::vector<int> node_states;
+  std::vector<LinkRate> links;       // Where it was too slow: measured between neighbours,
+  std::vector<LinkRate> slow_links;  // and those that are to blame.
   double best_gbps() const;
 };
 
@@ -47,6 +52,8 @@ struct Report {
   bool is_ok() const;
 };
 
+// "all-reduce at 3 GB/s of bus bandwidth, 200 are asked for"
+std::string TooSlow(double bus_gbps, double min_bus_gbps);
 // Names devices whose rates are far below the median of the others, and a bus below `min_bus_gbps`
 // (0: any will do), both of this machine's gpus and across nodes.
 void Judge(Report& report, double min_bus_gbps);

@@ -1,0 +1,12 @@
+// Rules between the keys of an experiment that are of different areas.
+#pragma once
+
+#include "absl/status/status.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+// InvalidArgument names the first key that does not go with the others.
+absl::Status CheckTogether(const ExperimentSpec& spec);
+
+}  // namespace rt
