@@ -197,6 +197,22 @@ std::vector<std::string> GpuLines(const Json& node) {
   return lines;
 }
 
+std::vector<std::string> LinkLines(const Json& node) {
+  std::vector<std::string> lines;
+  const Json* links = node.Find("slow_links");
+  if (links == nullptr || !links->is_array()) return lines;
+  for (const Json& link : links->array()) {
+    const std::string other = link.GetString("node");
+    const bool is_of_all = other.empty();
+    lines.push_back((is_of_all ? "its links to all other nodes carry " : "its link to " + other + " carries ") +
+                    FormatDouble(link.GetDouble("bus_gbps", 0)) + " GB/s, where a gang asked for " +
+                    FormatDouble(link.GetDouble("asked_gbps", 0)) +
+                    ": gangs that ask for more do without it until rt node undrain " +
+                    node.GetString("name") + " --links");
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
@@ -213,6 +229,7 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
   if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
   else lines.push_back("runs nothing");
   for (std::string& line : GpuLines(node)) lines.push_back(std::move(line));
+  for (std::string& line : LinkLines(node)) lines.push_back(std::move(line));
   if (const int64_t held = node.GetInt("held_checkpoints"); held > 0)
     lines.push_back("holds " + std::to_string(held) + (held == 1 ? " checkpoint" : " checkpoints") +
                     " that the store does not have yet, and brings them there");

@@ -23,7 +23,8 @@ across = known.with_name("across.json")
 if "--across-nodes" in sys.argv and os.environ["GROUP_RANK"] == "0" and across.exists():
     report["across_nodes"] = json.loads(across.read_text())
     across.unlink()
-    report["across_nodes"]["fault"] += " of " + os.environ["GROUP_WORLD_SIZE"]
+    if "fault" in report["across_nodes"]:
+        report["across_nodes"]["fault"] += " of " + os.environ["GROUP_WORLD_SIZE"]
 text = json.dumps(report)
 if "--report" in sys.argv:
     pathlib.Path(sys.argv[sys.argv.index("--report") + 1]).write_text(text)
@@ -45,12 +46,13 @@ def gpu(name: str) -> str:
 class Probed(unittest.TestCase):
     workers = 1
     more = ""  # Of the resources of a gang.
+    names = "abcd"  # Of the gpus.
 
     def setUp(self) -> None:
         self.cluster = Cluster(workers=self.workers, cpus=8)
         self.addCleanup(self.cluster.close)
         home = self.cluster.home
-        (home / "gpus.txt").write_text("\n".join(gpu(one) for one in "abcd") + "\n")
+        (home / "gpus.txt").write_text("\n".join(gpu(one) for one in self.names) + "\n")
         self.faults = home / "faults.json"
         self.probe = home / "rt-probe"
         self.probe.write_text(PROBE.format(python=sys.executable))
@@ -64,7 +66,7 @@ class Probed(unittest.TestCase):
 
     def finds(self, faults: dict) -> None:
         """The faults of all gpus that a probe finds from now on."""
-        self.faults.write_text(json.dumps({f"GPU-{one}": faults.get(one) for one in "abcd"}))
+        self.faults.write_text(json.dumps({f"GPU-{one}": faults.get(one) for one in self.names}))
 
     def submit(self, preflight: str) -> int:
         return self.cluster.submit("gang", "experiment: gang\nnum_samples: 1\nmax_failures: 0\n"
@@ -163,15 +165,18 @@ class PreflightTest(Probed):
         self.assertEqual({one["state"] for one in self.gpus().values()}, {"READY"})
 
 
-class NodesTest(Probed):
+class Across(Probed):
     """A gang with a rank on each of two nodes, of two gpus each."""
 
     workers = 2
     more = ", strategy: STRICT_SPREAD"
 
-    def across(self, fault: str, *states: int) -> None:
+    def across(self, fault: str, *states: int, **more: list) -> None:
         self.faults.with_name("across.json").write_text(
-            json.dumps({"fault": fault, "nodes": states}))
+            json.dumps({"fault": fault, "nodes": states, **more}))
+
+
+class NodesTest(Across):
 
     def test_a_fault_on_another_node_is_the_machines_and_a_missing_node_is_named(self) -> None:
         both = [node["gpus"] for node in self.cluster.json("node", "list")["items"]]
@@ -193,6 +198,60 @@ class NodesTest(Probed):
         self.assertIn("preflight: node 1 did not come of 2; from 0 on these are the nodes 1, 2",
                       reason)
         self.assertEqual(sum(one["state"] == "READY" for one in self.gpus().values()), 3)
+
+
+class LinksTest(Across):
+    workers = 3
+    names = "abcdef"
+
+    def nodes_of(self, attempt: dict) -> list:
+        return [member["node_id"] for member in attempt["members"]]
+
+    def test_a_slow_link_is_named_and_the_gang_runs_on_other_nodes(self) -> None:
+        self.across("all-reduce at 3.5 GB/s", 0, 0,
+                    slow_links=[{"node": 0, "other": 1, "bus_gbps": 3.5}])
+        number = self.submit("{min_bus_gbps: 100}")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        shown = self.show(number)
+        self.assertEqual((shown["failures"], shown["preemptions"]), (0, 1), shown)
+        first, second = shown["attempts"]
+        self.assertEqual(first["outcome"], "LOST")
+        self.assertIn("preflight: all-reduce at 3.5 GB/s", first["reason"])
+        slow = self.nodes_of(first)
+        self.assertEqual(len(set(slow)), 2)
+        self.assertNotEqual(set(self.nodes_of(second)), set(slow))
+        # The link is known on both of its nodes, and no gpu is to blame.
+        nodes = {node["id"]: node for node in self.cluster.json("node", "list")["items"]}
+        for one, other in (slow, reversed(slow)):
+            (link,) = nodes[one]["slow_links"]
+            self.assertEqual((link["node_id"], link["node"]), (other, nodes[other]["name"]))
+            self.assertEqual((link["bus_gbps"], link["asked_gbps"]), (3.5, 100))
+        self.assertEqual({gpu["state"] for gpu in self.gpus().values()}, {"READY"})
+        names = sorted(nodes[one]["name"] for one in slow)
+        self.assertIn(f"its link to {names[1]} carries 3.5 GB/s",
+                      self.cluster.rt("node", "why", names[0]).stdout)
+        # With the third node gone a gang that asks for as much waits, and one that asks for less
+        # does not.
+        (third,) = set(nodes) - set(slow)
+        self.cluster.rt("node", "drain", nodes[third]["name"])
+        waiting = self.submit("{min_bus_gbps: 50}")
+        why = wait_until("it waits", lambda: (self.show(waiting)["waiting"] or {}).get("reason"))
+        self.assertIn(f"the slow links between {names[0]} and {names[1]} (3.5 GB/s)", why)
+        self.across_is("bus_gbps", 3.6)
+        self.assertEqual(self.cluster.wait_experiment(self.submit("{min_bus_gbps: 3}"))["state"],
+                         "COMPLETED")
+        # A person says that it is repaired.
+        self.across_is("bus_gbps", 120)
+        said = self.cluster.rt("node", "undrain", names[0], "--links").stdout
+        self.assertIn("may use its slow links again", said)
+        self.assertEqual(self.cluster.wait_experiment(waiting)["state"], "COMPLETED")
+        again = self.cluster.rt("node", "undrain", names[0], "--links", check=False)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn(f"no link of node {names[0]} is known to be slow", again.stderr)
+
+    def across_is(self, key: str, value: float) -> None:
+        """What the next probe of node 0 measures across nodes, without a fault."""
+        self.faults.with_name("across.json").write_text(json.dumps({key: value, "nodes": [0, 0]}))
 
 
 if __name__ == "__main__":

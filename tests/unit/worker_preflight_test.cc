@@ -124,6 +124,13 @@ TEST_CASE("preflight: what the nodes of a gang find together blames no gpu of th
              "between the nodes: node 1 of the gang has no NCCL"));
   CHECK(across(R"({"note":"node 1 of the gang has no NCCL","nodes":[0,4]})").is_well());
   CHECK(across(R"([3])").is_well());
+  // A link that is to blame is the machine's failure; one that nobody complains of is none.
+  const PreflightResult slow = across(
+      R"({"fault":"too slow","slow_links":[{"node":1,"other":2,"bus_gbps":3.5},{"other":1},7]})");
+  CHECK(slow.elsewhere == "too slow");
+  CHECK(slow.error.empty());
+  CHECK(slow.slow_links == std::vector<ObservedLink>{{1, 2, 3.5}});
+  CHECK(across(R"({"slow_links":[{"node":1,"other":2,"bus_gbps":3.5}]})").is_well());
   // A gpu of one's own comes first, also where it is the only one.
   CHECK(JudgePreflight({"GPU-a"},
                        Wrote(R"({"devices":[{"fault":"slow"}],"across_nodes":{"fault":"x"}})"), 0)
@@ -144,7 +151,7 @@ TEST_CASE("preflight: the probe of a gang over nodes is told where the nodes mee
   CHECK(Asked(preflights, body, probe).error ==
         "node 1 did not come; from 0 on these are the nodes 8, 9");
   const std::string asked = *ReadFile(probe.folder / "asked");
-  CHECK(Says(asked, "--across-nodes --meet-max 30 0/2 10.0.0.7:4711"));
+  CHECK(Says(asked, "--across-nodes --meet-max 30 --links-max 6 0/2 10.0.0.7:4711"));
   // A gang on one node meets nobody.
   LaunchBody alone = BodyOf(0);
   ++alone.fence.attempt.number;

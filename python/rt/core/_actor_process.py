@@ -41,6 +41,7 @@ class ActorProcess:
         self._id = int(message[1])
         self._name = ""
         self._tasks: dict[int, Any] = {}  # Coroutines that run.
+        self._running: set[int] = set()  # Calls that do, without coroutines.
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def run(self) -> NoReturn:
@@ -112,6 +113,7 @@ class ActorProcess:
     def _call(self, message: Message) -> None:
         _, number, method, packed, values, num_returns, retry_on, *ahead = message
         name = f"{self._name}.{method}"
+        self._running.add(number)
         _context.enter(number, self._id, name, name)
         began = time.perf_counter()
         held = self._process.hold(values)
@@ -130,6 +132,8 @@ class ActorProcess:
         else:
             self._borrower.post(("d", number, results, time.perf_counter() - began))
         args = kwargs = result = None  # type: ignore[assignment]
+        _context.leave(number)
+        self._running.discard(number)
         if held:
             self._borrower.let_go(held)
 
@@ -162,6 +166,8 @@ class ActorProcess:
 
     def cancel(self, number: int) -> None:
         """Cancels a call: a coroutine, or one that has not begun."""
+        if number in self._running:
+            _context.cancel(number)  # In a thread, it can only look.
         task = self._tasks.get(number)
         if task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(task.cancel)

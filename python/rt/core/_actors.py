@@ -115,7 +115,7 @@ class Actors:
         self.hub.pump.add(conn)
         actor.conn, actor.state = conn, STARTING
 
-    def introduced(self, conn: Conn, name: str, methods: dict[str, Options]) -> None:
+    def introduced(self, conn: Conn, name: str, methods: dict[str, Any]) -> None:
         """A detached actor has said what it is."""
         conn.actor.function.name = name
         conn.actor.options = {**conn.actor.options, "methods": methods}

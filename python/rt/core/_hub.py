@@ -347,8 +347,13 @@ class Hub(Client):
             self.set_value(number, pack(None)[0], ())
             self.note_yield(stream)
 
+    def is_next_ready(self, stream: ObjectRef, index: int, asked: int) -> bool:
+        """Whether the item at `index` was yielded, or the generator has ended."""
+        entry = self.entries[stream._id]
+        return entry.is_ready or len(entry.items or ()) > index
+
     def next_of(
-        self, stream: ObjectRef, index: int, timeout_s: Optional[float]
+        self, stream: ObjectRef, index: int, timeout_s: Optional[float], asked: int = 0
     ) -> Optional[ObjectRef]:
         """The item at `index`, once it was yielded."""
         entry = self.entries[stream._id]
@@ -417,8 +422,8 @@ class Hub(Client):
                 self.pump.flush()
 
     def cancel_task(self, task: Task, force: bool, recursive: bool) -> None:
-        """Takes it from its queue, or has it interrupted. With the lock."""
-        if task.id not in self.tasks or task.cancelled:
+        """Takes it from its queue, or has it interrupted, also once more. With the lock."""
+        if task.id not in self.tasks:
             return
         if recursive:
             for each in [one for one in self.tasks.values() if one.parent == task.id]:
@@ -449,11 +454,7 @@ class Hub(Client):
         self.pump.run_until(lambda: "methods" in actor.options or actor.died is not None)
         if actor.died is not None and "methods" not in actor.options:
             raise ValueError(f"the actor {name!r} cannot be reached: {actor.died}")
-        return {
-            "id": actor.id,
-            "class": actor.function.name,
-            "methods": actor.options["methods"],
-        }
+        return self.actors.describe(actor)
 
     def ask(self, what: str) -> Any:
         """Asks the cluster for its nodes or its resources."""

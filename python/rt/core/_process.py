@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import signal
@@ -10,6 +11,8 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, NoReturn, Optional, Union
 
 from rt import _sources
@@ -27,6 +30,7 @@ from rt.exceptions import TaskError
 
 _LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
 _LOOK_S = 0.01
+_MISSED_MAX = 256
 _REST_S = 1.0  # The other thread sleeps after so long without a task.
 
 
@@ -41,7 +45,13 @@ class Process:
         self._busy = threading.Event()
         self.actor: Optional[ActorProcess] = None
         self._cancelled: Optional[int] = None
-        borrower.on_cancel = self._cancel
+        # Cancelled between their queue and their begin, or after their end.
+        self._missed: deque[int] = deque(maxlen=_MISSED_MAX)
+        with borrower.lock:
+            borrower.on_cancel = self._cancel
+            early, borrower.early_cancels = borrower.early_cancels, []
+        for each in early:
+            self._cancel(each)
         threading.Thread(target=self._look, name="rt-messages", daemon=True).start()
 
     def run(self) -> NoReturn:
@@ -110,6 +120,7 @@ class Process:
         else:
             borrower.post(("d", number, results, time.perf_counter() - began))
         args = kwargs = result = None  # type: ignore[assignment]
+        _context.leave(number)
         if held:
             borrower.let_go(held)
 
@@ -129,6 +140,8 @@ class Process:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """(args, kwargs) of a call. `values` is emptied: the message, which lives until the next
         one, must not keep large values."""
+        if self.current in self._missed:
+            raise KeyboardInterrupt
         found = unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
         values.clear()
         return found
@@ -138,7 +151,7 @@ class Process:
     ) -> list[Result]:
         """What a call returned, packed; a generator's items are sent as they come, at most
         `ahead_max` of them before they are taken."""
-        if num_returns == 1:
+        if num_returns == 1 and not inspect.isgenerator(result):
             return [pack(result)]
         if num_returns == 0:
             return []
@@ -151,6 +164,8 @@ class Process:
             finally:
                 self.borrower.taken.pop(number, None)
             return []
+        if inspect.isgenerator(result):
+            return _first_items(result, num_returns)
         items = list(result) if hasattr(result, "__iter__") else [result]
         if len(items) != num_returns:
             raise ValueError(
@@ -178,14 +193,21 @@ class Process:
         retry_on: Union[bool, bytes],
     ) -> None:
         """Reports that a call raised."""
+        results: list[Result] = []
+        if isinstance(error, _Interrupted):
+            results, error = error.results, error.error
         packed, refs = pack_error(name, error)
         seconds = time.perf_counter() - began
-        self.borrower.post(("e", number, packed, refs, seconds, _is_retried(error, retry_on)))
+        is_retried = _is_retried(error, retry_on)
+        self.borrower.post(("e", number, packed, refs, seconds, is_retried, results))
 
     def _cancel(self, number: int) -> None:
         if self.actor is not None:
             self.actor.cancel(number)
-        elif number == self.current:
+            return
+        if number == self.current:
+            _context.cancel(number)
+        if number == self.current:
             self._cancelled = number
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         else:
@@ -194,6 +216,8 @@ class Process:
                     self.borrower.work.remove(each)
                     error = KeyboardInterrupt()
                     self.post_error(number, "task", error, time.perf_counter(), False)
+                    return
+            self._missed.append(number)
 
     def on_interrupt(self, *_: Any) -> None:
         """SIGINT: the running task is cancelled, if it still runs."""
@@ -221,6 +245,28 @@ class Process:
             if now - self._began_at > _LONG_S:
                 borrower.flush_now()
                 borrower.pump.turn(0.0)
+
+
+class _Interrupted(BaseException):
+    """A generator raised `error` after it had yielded `results`."""
+
+    def __init__(self, results: list[Result], error: BaseException) -> None:
+        super().__init__()
+        self.results = results
+        self.error = error
+
+
+def _first_items(generator: Iterator[Any], count: int) -> list[Result]:
+    """As many items as the call returns. Those that were yielded before an error are kept."""
+    found: list[Result] = []
+    try:
+        for item in generator:
+            found.append(pack(item))
+            if len(found) == count:
+                return found
+        raise ValueError(f"num_returns={count}, but the task yielded {len(found)} values")
+    except Exception as error:
+        raise _Interrupted(found, error) from None
 
 
 def _is_retried(error: BaseException, retry_on: Union[bool, bytes]) -> bool:
