@@ -138,7 +138,7 @@ def test_a_function_that_cannot_be_sent_says_why() -> None:
     def has() -> int:
         return len(large)
 
-    with pytest.raises(ValueError, match=r"has has 96 MiB .*rt\.put"):
+    with pytest.raises(ValueError, match=r"has is too large: 96 MiB .*rt\.put"):
         has.remote()
 
 

@@ -47,6 +47,7 @@ UNDOCUMENTED = (
     r"ActorGroup", r"\._remote\b", r"as_instanceof_cause", r"_ActorClassMethod\w+",
     r"get_or_create_event_loop|is_async_func", r"\bRAY_\w+|HEAD_NODE\w+", r"call_ray_\w+",
     r"_on_completed", r"ray\.runtime_context\b", r"label_selector", r"fallback_strategy",
+    r"has_async_methods|sync_to_async", r"ray\.ObjectID\b",
     r"import ray\b|from ray\b", r"DeferSigint|sys\.path_hooks",
     r"check_call_\w+", r"setproctitle", r"\bmock\b", r"cluster_not_supported",
     r"ray\.nodes\(\)\[0\]\[\"(?!Alive|NodeID)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import inspect
 import os
 import signal
@@ -41,17 +43,21 @@ class ActorProcess:
         self._id = int(message[1])
         self._name = ""
         self._tasks: dict[int, Any] = {}  # Coroutines that run.
+        self.is_leaving = False  # exit_actor() was called.
         self._running: set[int] = set()  # Calls that do, without coroutines.
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def run(self) -> NoReturn:
         """Makes the object, and runs the calls until the driver is gone."""
+        global _actor
+        _actor = self
         _, _, digest, packed, values, options = self._message
         self._name = self._borrower.functions[digest][0]
         _context.begin_actor(options.get("name"), int(options.get("restarts") or 0))
         _context.enter(0, self._id, f"{self._name}.__init__", f"{self._name}.__init__")
         self._process.hold(values)  # Its arguments may be kept in the object.
         concurrency = options.get("max_concurrency")
+        self._process.begin(self._id)  # So that the end of the driver is seen.
         try:
             made = self._process.function(digest)
             is_async = has_coroutines(made)
@@ -63,7 +69,11 @@ class ActorProcess:
             args, kwargs = self._process.arguments(packed, values)
             self._object = made(*args, **kwargs)
             args = kwargs = None  # type: ignore[assignment]
+            self._process.end()
+        except ExitActor:
+            self._exit()
         except BaseException as error:
+            self._process.end()
             self._borrower.post(("m", pack_error(f"{self._name}.__init__", error)[0]), at_once=True)
             self._wait_for_end()
         self._borrower.post(("m", None), at_once=True)
@@ -121,6 +131,7 @@ class ActorProcess:
             bound = self._method(method)
             args, kwargs = self._process.arguments(packed, values)
             result = bound(*args, **kwargs)
+            self._check_process()
             results = self._process.results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
@@ -137,6 +148,13 @@ class ActorProcess:
         if held:
             self._borrower.let_go(held)
 
+    def _check_process(self) -> None:
+        """After a method: it may have caught what exit_actor raises, or have forked."""
+        if self._process.is_copy:
+            os._exit(0)
+        if self.is_leaving:
+            raise ExitActor
+
     def _method(self, name: str) -> Any:
         if name == "__ray_terminate__":
             raise ExitActor
@@ -149,7 +167,15 @@ class ActorProcess:
             return types.MethodType(found, self._object)
         return getattr(self._object, name)
 
+    def leave(self) -> None:
+        """exit_actor() was called, possibly where nobody sees what it raises."""
+        self.is_leaving = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._exit)
+
     def _exit(self) -> NoReturn:
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()
         self._borrower.flush_now()
         self._borrower.post(("q",), at_once=True)
         os._exit(0)
@@ -266,8 +292,13 @@ class ActorProcess:
         return self._process.results(number, result, num_returns, ahead_max)
 
 
+_actor: Optional[ActorProcess] = None  # Of this process.
+
+
 def exit_actor() -> NoReturn:
-    """Ends the actor that calls it, after the calls that have ended."""
+    """Ends the actor that calls it, after the calls that have ended. Functions of `atexit` run."""
     if _context.RuntimeContext().get_actor_id() is None:
         raise TypeError("exit_actor() is for code in an actor")
+    if _actor is not None:
+        _actor.leave()
     raise ExitActor

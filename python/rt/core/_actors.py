@@ -78,8 +78,11 @@ class Actors:
     def _create_detached(self, actor: Actor) -> None:
         if not actor.options.get("name"):
             self._die(actor, ActorDiedError("a detached actor needs a name"))
-        elif actor.call[1] or actor.call[2]:
-            text = "a detached actor outlives this session: pass values, not references"
+        elif actor.call[1] or actor.call[2] or actor.function.refs:
+            text = (
+                "a detached actor outlives this session: it and its class use values, not "
+                "references or handles of other actors; get_actor(name) finds those"
+            )
             self._die(actor, ActorDiedError(text))
         else:
             self.hub.schedule.places.create_detached(actor)
@@ -261,7 +264,7 @@ class Actors:
         while calls and len(conn.inflight) < ahead_max:
             task = calls[0]
             calls.popleft()
-            if task.caller in actor.held:
+            if task.caller in actor.held and not task.tries:  # What runs again held up the others.
                 actor.held[task.caller].append(task)
                 continue
             if task.missing and not task.cancelled:

@@ -57,6 +57,7 @@ class Client:
         self.entries: dict[int, Entry] = {}
         self.dropped: deque[int] = deque()  # Handles that this process let go of.
         self._later: Optional[queue.SimpleQueue[Callable[[], None]]] = None  # Futures to end.
+        self.on_wake: Callable[[], None] = _nothing  # A thread has waited in `take`.
         self._watches: list[_Watch] = []  # Of the calls of `wait` in progress.
         # What the newest one returned: loops call it again with that list.
         self._last_rest: Callable[[], Optional[_Rest]] = _no_rest
@@ -193,6 +194,7 @@ class Client:
             end = None if timeout_s is None else time.monotonic() + timeout_s
             try:
                 is_over = self.pump.run_until(over.is_over, end)
+                self.on_wake()
             finally:
                 with self.lock:
                     done()

@@ -425,9 +425,6 @@ class Hub(Client):
         """Takes it from its queue, or has it interrupted, also once more. With the lock."""
         if task.id not in self.tasks:
             return
-        if recursive:
-            for each in [one for one in self.tasks.values() if one.parent == task.id]:
-                self.cancel_task(each, force, recursive)
         task.cancelled = True
         if task.conn is None:
             self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
@@ -437,6 +434,9 @@ class Hub(Client):
             self.schedule.kill_conn(task.conn)
         else:
             task.conn.post(("x", task.id))
+        if recursive:  # Afterwards: the task is interrupted before it gets their errors.
+            for each in [one for one in self.tasks.values() if one.parent == task.id]:
+                self.cancel_task(each, force, recursive)
 
     def find_actor(self, name: str, namespace: Optional[str]) -> dict[str, Any]:
         """A named actor of this session, or a detached one of the user."""

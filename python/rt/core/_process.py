@@ -42,11 +42,15 @@ class Process:
         self.functions: dict[bytes, Any] = {}
         self.current = 0  # The task that runs.
         self._began_at = 0.0
+        self.is_copy = False  # The process was forked by code of the user.
+        self._handler = self.on_interrupt
+        self._is_due = False  # An interrupt could not be raised where it came.
         self._busy = threading.Event()
         self.actor: Optional[ActorProcess] = None
         self._cancelled: Optional[int] = None
         # Cancelled between their queue and their begin, or after their end.
         self._missed: deque[int] = deque(maxlen=_MISSED_MAX)
+        borrower.on_wake = self._on_wake
         with borrower.lock:
             borrower.on_cancel = self._cancel
             early, borrower.early_cancels = borrower.early_cancels, []
@@ -112,10 +116,12 @@ class Process:
             function = self.function(digest)
             args, kwargs = self.arguments(packed, values)
             result = function(*args, **kwargs)
+            self._check_process()
             results = self.results(number, result, num_returns, ahead_max)
             self.end()
         except BaseException as error:
             self.end()
+            self._check_process()
             self.post_error(number, shown, error, began, retry_on)
         else:
             borrower.post(("d", number, results, time.perf_counter() - began))
@@ -219,17 +225,40 @@ class Process:
                     return
             self._missed.append(number)
 
+    def listen(self) -> None:
+        """Takes SIGINT."""
+        signal.signal(signal.SIGINT, self._handler)
+
+    def forget_in_child(self) -> None:
+        """After a fork by the user's code: the connection is the parent's alone."""
+        self.is_copy = True
+        self.borrower.pump.forget_in_child()
+        set_client(None)
+
+    def _check_process(self) -> None:
+        """After the user's code: it may have forked, or replaced the handler of SIGINT."""
+        if self.is_copy:  # The child has come back from the function, which is the parent's.
+            os._exit(0)
+        if signal.getsignal(signal.SIGINT) is not self._handler:
+            self.listen()
+
     def on_interrupt(self, *_: Any) -> None:
         """SIGINT: the running task is cancelled, if it still runs."""
         if self._cancelled is None or self._cancelled != self.current:
             return
         if self.borrower.lock._is_owned():  # type: ignore[attr-defined]
-            # In the middle of a message: a moment later.
+            # In the middle of a message: at the end of rt.get, or a moment later.
+            self._is_due = True
             thread = threading.main_thread().ident or 0
             threading.Timer(_LOOK_S, signal.pthread_kill, (thread, signal.SIGINT)).start()
             return
         self._cancelled = None
         raise KeyboardInterrupt
+
+    def _on_wake(self) -> None:
+        if self._is_due and threading.current_thread() is threading.main_thread():
+            self._is_due = False
+            self.on_interrupt()
 
     def _look(self) -> None:
         """Takes messages while a long task runs: it may be cancelled, or others given back."""
@@ -294,7 +323,8 @@ def run_process(sock: socket.socket, number: int, secret: str) -> NoReturn:
         borrower.post(("h", os.getpid()), at_once=True)
         catch_output(borrower)
         process = Process(borrower)
-        signal.signal(signal.SIGINT, process.on_interrupt)
+        os.register_at_fork(after_in_child=process.forget_in_child)
+        process.listen()
         process.run()
     except BaseException:
         traceback.print_exc()

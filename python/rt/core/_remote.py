@@ -62,8 +62,9 @@ def make_function(name: str, what: Any) -> Function:
         _values.collected.ids = before
     if len(blob) > _FUNCTION_BYTES_MAX:
         raise ValueError(
-            f"{name} has {len(blob) >> 20} MiB with the values that it uses from outside of it, "
-            f"more than {_FUNCTION_BYTES_MAX >> 20}: pass large values as arguments, with rt.put()"
+            f"The remote function or class {name} is too large: {len(blob) >> 20} MiB with the "
+            f"values that it uses from outside of it, more than {_FUNCTION_BYTES_MAX >> 20} MiB "
+            "(pass large values as arguments, with rt.put())"
         )
     return Function(name, blob, refs)
 
