@@ -321,10 +321,16 @@ class Slow:
     def pid(self):
         return os.getpid()
 
-slow = Slow.options(name="slow", lifetime="detached", max_restarts=1).remote()
 end = time.monotonic() + 120
-while not (met.exists() and met.read_text()) and time.monotonic() < end:
-    time.sleep(0.01)
+if sys.argv[2:] != ["finds"]:
+    slow = Slow.options(name="slow", lifetime="detached", max_restarts=1).remote()
+    while not (met.exists() and met.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
+if sys.argv[2:] == ["makes"]:
+    print("hangs")
+    sys.exit()
+if sys.argv[2:] == ["finds"]:
+    slow = ray.get_actor("slow")
 ray.kill(slow, no_restart=False)
 pid = ray.get(slow.pid.remote(), timeout=120)
 ray.kill(slow)
@@ -384,6 +390,21 @@ class ClusterTasksTest(ClusterTest):
         self.assertEqual(self.finish(self.submit(ENDS_UNMET)), "made 1")
         wait_until("the second kill is for good, though its session has ended",
                    lambda: self.cluster.json("actor", "list")["items"] == [])
+
+    def test_another_session_ends_a_detached_actor_whose_constructor_hangs(self) -> None:
+        self.assertEqual(self.finish(self.submit(ENDS_UNMET, "makes")), "hangs")
+        made = self.files
+        for elsewhere in ("", "import rt.core._session as session, rt.core._detached as detached\n"
+                          "session.boot_id = detached.boot_id = lambda: 'elsewhere'\n"):
+            (made / "met").write_text((made / "met").read_text().splitlines()[0] + "\n")
+            script = elsewhere + ENDS_UNMET.replace("sys.argv[1]", repr(str(made)))
+            self.assertEqual(self.finish(self.submit(script, "finds")), "made 1")
+            wait_until("it has ended", lambda: "slow" not in [
+                each["name"] for each in self.cluster.json("actor", "list")["items"]])
+            if not elsewhere:  # Next, a session that reaches it through the daemons.
+                (made / "met").unlink()
+                again = ENDS_UNMET.replace("sys.argv[1]", repr(str(made)))
+                self.assertEqual(self.finish(self.submit(again, "makes")), "hangs")
 
     def test_the_head_may_be_away(self) -> None:
         submitted = self.submit(WORK, "300", "waits")
