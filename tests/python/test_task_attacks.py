@@ -162,8 +162,13 @@ def test_exit_actor_runs_what_atexit_has(tmp_path: Path) -> None:
 
     @ray.remote
     class EndsLater:
-        def __init__(self, path: str) -> None:
+        def __init__(self, path: str, at_once: bool) -> None:
             atexit.register(Path(path).touch)
+            if at_once:
+                self.ends = asyncio.create_task(self._end())
+
+        async def waits(self) -> None:
+            await asyncio.Event().wait()
 
         async def end(self) -> None:
             await asyncio.gather(self._end(), return_exceptions=True)
@@ -172,12 +177,13 @@ def test_exit_actor_runs_what_atexit_has(tmp_path: Path) -> None:
         async def _end(self) -> None:
             ray.actor.exit_actor()
 
-    paths = [tmp_path / str(each) for each in range(4)]
+    paths = [tmp_path / str(each) for each in range(5)]
     ended, unseen = (Ends.remote(str(path), False) for path in paths[:2])
-    in_constructor, later = Ends.remote(str(paths[2]), True), EndsLater.remote(str(paths[3]))
+    in_constructor, later = Ends.remote(str(paths[2]), True), EndsLater.remote(str(paths[3]), False)
+    from_task = EndsLater.remote(str(paths[4]), True)
     for ref in (
         ended.end.remote(), unseen.end_unseen.remote(), in_constructor.end.remote(),
-        later.end.remote(),
+        later.end.remote(), from_task.waits.remote(),
     ):  # fmt: skip
         with pytest.raises(exceptions.ActorDiedError, match="exit_actor"):
             ray.get(ref, timeout=DEADLINE_S)

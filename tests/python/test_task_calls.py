@@ -149,6 +149,10 @@ def test_what_was_yielded_before_an_error_is_kept() -> None:
         raise ValueError("after them")
 
     actor = Methods.remote()
+    (item, error) = actor.raises.options(num_returns=None).remote(1)  # As many as there are.
+    assert ray.get(item) == 0
+    with pytest.raises(ValueError, match="after them"):
+        ray.get(error)
     for call in (yields, actor.raises):
         first, second, third = call.options(num_returns=3).remote(2)
         assert ray.get([first, second]) == [0, 1]

@@ -67,7 +67,10 @@ class ActorProcess:
                 self._loop = asyncio.new_event_loop()
                 asyncio.set_event_loop(self._loop)
             args, kwargs = self._process.arguments(packed, values)
-            self._object = made(*args, **kwargs)
+            if self._loop is None:
+                self._object = made(*args, **kwargs)
+            else:
+                self._object = self._loop.run_until_complete(_make(made, args, kwargs))
             args = kwargs = None  # type: ignore[assignment]
             self._process.end()
         except ExitActor:
@@ -290,6 +293,11 @@ class ActorProcess:
         if inspect.isawaitable(result):
             result = await result
         return self._process.results(number, result, num_returns, ahead_max)
+
+
+async def _make(made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A constructor in the event loop, in which it may start coroutines."""
+    return made(*args, **kwargs)
 
 
 _actor: Optional[ActorProcess] = None  # Of this process.

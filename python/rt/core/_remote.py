@@ -61,8 +61,9 @@ def make_function(name: str, what: Any) -> Function:
     finally:
         _values.collected.ids = before
     if len(blob) > _FUNCTION_BYTES_MAX:
+        kind = "actor" if inspect.isclass(what) else "remote function"
         raise ValueError(
-            f"The remote function or class {name} is too large: {len(blob) >> 20} MiB with the "
+            f"The {kind} {name} is too large: {len(blob) >> 20} MiB with the "
             f"values that it uses from outside of it, more than {_FUNCTION_BYTES_MAX >> 20} MiB "
             "(pass large values as arguments, with rt.put())"
         )
@@ -186,7 +187,7 @@ class ActorMethod:
         retries = options.get("max_task_retries")
         made = Options(
             (),
-            base.num_returns if "num_returns" not in options else returns_of(
+            base.num_returns if options.get("num_returns") is None else returns_of(
                 options["num_returns"], None),
             base.max_retries if retries is None else int(retries),
             base.retry_on if "retry_exceptions" not in options else retry_on_of(
