@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from typing import Any, Callable, Optional
 
 from rt.core._actors import Actors
 from rt.core._client import Client, _nothing
-from rt.core._current import find_client, set_client
+from rt.core._current import forgetful
 from rt.core._keepers import Keepers
 from rt.core._output import print_out
+from rt.core._pages import Pages
 from rt.core._places import Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._refs import ObjectRef
 from rt.core._schedule import Schedule
 from rt.core._serve import SERVED
-from rt.core._store import Store
+from rt.core._store import Store, memory_bytes
 from rt.core._stuck import Stuck
-from rt.core._values import Packed, PackedCall, Shared, pack
+from rt.core._values import Packed, PackedCall, Shared, pack, reuse
 from rt.exceptions import GetTimeoutError, RayError, TaskCancelledError
 
 _CREATOR_BITS = 40  # Of a number: above them is the process that made it, 0 the driver.
@@ -38,6 +37,7 @@ class Hub(Client):
         self.functions: dict[bytes, Function] = {}
         self.tasks: dict[int, Task] = {}  # That have not ended.
         self.store_of = Store()
+        self._pages = reuse.pages = Pages(memory_bytes(), self.drain_now)
         self._spilling = threading.Lock()  # Taken before the lock of the pump.
         self._spiller_runs = False
         self._spill_failed = self._spill_told = False
@@ -49,12 +49,13 @@ class Hub(Client):
         self.print_out: Callable[[str, str], None] = print_out
         self.pump.on_tick.append(self._tick)
         self.pump.start()
-        _hubs.add(self)
+        forgetful.add(self)
 
     def _tick(self, now: float) -> None:
         self.drain()
         self.schedule.tick(now)
         self.stuck.look(now)
+        self._pages.look(now)
 
     def close(self) -> None:
         """Ends the session: its processes end."""
@@ -69,6 +70,7 @@ class Hub(Client):
         self.pump.wake()
         self.schedule.places.close()
         self.pump.close()
+        self._pages.close()
 
     # Numbers and values. All with the lock.
 
@@ -194,6 +196,7 @@ class Hub(Client):
                 with self.lock:
                     if entry.packed is packed:
                         entry.packed = spilled
+                        packed.give_back()
                         store.remove(number)
 
     # What the driver's own code asks for.
@@ -387,9 +390,8 @@ class Hub(Client):
 
     def create_actor(self, function: Function, call: PackedCall, options: dict[str, Any]) -> int:
         """Starts an actor."""
+        self.drain_now()
         with self.lock:
-            if self.dropped:
-                self.drain()
             number = self.number()
             self.actors.create(number, function, call, options)
             return number
@@ -480,19 +482,10 @@ class Hub(Client):
         self.functions[function.digest] = function
         return function
 
+    def forget_in_child(self) -> None:
+        """This is a copy of it, in a process that was forked: it closes its descriptors."""
+        self.pump.forget_in_child()
+        self._pages.close()
+
     def _want(self, numbers: list[int]) -> Callable[[], None]:
         return _nothing
-
-
-# Of this process. A fork gets copies of their descriptors, and must not use them.
-_hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    for hub in list(_hubs):
-        hub.pump.forget_in_child()
-        if find_client() is hub:
-            set_client(None)
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
