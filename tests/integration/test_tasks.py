@@ -76,6 +76,41 @@ except ray.exceptions.TaskUnschedulableError as error:
 """
 
 
+# A driver whose bridge, and with it the embedded cluster, is killed while tasks run and wait.
+LOSES = """
+import os, signal, time
+import rt as ray
+from rt import _driver
+
+ray.init(num_cpus=1)
+
+@ray.remote
+def waits(seconds):
+    time.sleep(seconds)
+
+@ray.remote
+class Actor:
+    def get(self):
+        return 1
+
+actor = Actor.remote()
+print("before", ray.get([actor.get.remote(), waits.remote(0)]), flush=True)
+refs = [waits.remote(100), waits.remote(100)]
+os.kill(_driver._current._child.pid, signal.SIGKILL)
+found = []
+for ref in (*refs, waits.remote(0)):
+    try:
+        ray.get(ref, timeout=60)
+    except ray.exceptions.RayError as error:
+        found.append("rt bridge was killed by signal 9" in str(error))
+try:
+    while True:  # Its process may be there for a moment.
+        ray.get(actor.get.remote(), timeout=60)
+except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError):
+    print("answer", found)
+"""
+
+
 # Two trials that have both cpus, and whose tasks submit tasks.
 FULL = """
 import sys
@@ -143,6 +178,13 @@ except ray.exceptions.TaskUnschedulableError as error:
         (self.files / "script.py").write_text(NO_CPUS)
         out, _ = self.start().communicate(timeout=120)
         self.assertEqual(out.splitlines(), ["answer [1, 2] True"])
+
+    def test_tasks_end_with_an_error_when_the_bridge_is_killed(self) -> None:
+        (self.files / "script.py").write_text(LOSES)
+        out, _ = (script := self.start()).communicate(timeout=120)
+        self.assertEqual((script.returncode, out.splitlines()[-1]),
+                         (0, "answer [True, True, True]"))
+        wait_until("all processes have ended", lambda: not processes_of(self.files))
 
     def test_trials_that_fill_the_cluster_run_tasks_in_their_own_capacity(self) -> None:
         (self.files / "script.py").write_text(FULL)
