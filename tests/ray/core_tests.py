@@ -1,10 +1,12 @@
 """Runs Ray's own tests of tasks and actors against rt, with the import changed. Not part of CI.
 
-    RT_BIN=build/release/bin build/venv/bin/python tests/ray/core_tests.py --ray DIR [NAME...]
+    RT_BIN=build/release/bin build/venv/bin/python tests/ray/core_tests.py --clone URL [NAME...]
+    … --ray DIR [NAME...]
 
-DIR is a checkout of Ray that the caller has made; nothing of it is kept here. Of each test file
-that `FILES` names it takes the test functions that use documented names only, writes them into a
-temporary directory with `import rt as ray`, and runs them with the fixtures of `ray_fixtures.py`.
+URL is a repository of Ray, whose tests are fetched into a temporary directory (`--ref` names a
+branch or tag). DIR is a checkout that is there already. Nothing of it is kept here. Of each test
+file that `FILES` names it takes the test functions that use documented names only, writes them into
+a temporary directory with `import rt as ray`, and runs them with the fixtures of `ray_fixtures.py`.
 `--list` prints what is left out, each with its reason, and runs nothing. NAME is a file or a
 function. The exit code is 0 when at least `--at-least` functions pass (default 40).
 """
@@ -65,11 +67,36 @@ def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="a file (test_basic) or a test function")
-    parser.add_argument("--ray", required=True, type=Path, help="a checkout of Ray")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--ray", type=Path, help="a checkout of Ray")
+    source.add_argument("--clone", metavar="URL", help="a repository of Ray, to be fetched from")
+    parser.add_argument("--ref", default="master", help="the branch or tag of --clone")
     parser.add_argument("--list", action="store_true", help="print what is left out, and why")
     parser.add_argument("--at-least", type=int, default=40, help="functions that must pass")
     given = parser.parse_args()
-    directory = given.ray / "python" / "ray" / "tests"
+    with tempfile.TemporaryDirectory(prefix="rt-ray-") as fetched:
+        if given.clone:
+            given.ray = Path(fetched)
+            _fetch(given.clone, given.ref, given.ray)
+        return _run_from(given.ray / _TESTS, parser, given)
+
+
+_TESTS = Path("python/ray/tests")
+
+
+def _fetch(url: str, ref: str, into: Path) -> None:
+    """The tests of one commit, without history and without the rest of Ray."""
+    subprocess.run(
+        ["git", "clone", "--quiet", "--depth=1", "--filter=blob:none", "--no-checkout", "--branch",
+         ref, url, str(into)], check=True)  # fmt: skip
+    subprocess.run(["git", "-C", str(into), "checkout", "--quiet", "HEAD", "--", str(_TESTS)],
+                   check=True)  # fmt: skip
+
+
+def _run_from(
+    directory: Path, parser: argparse.ArgumentParser, given: argparse.Namespace
+) -> int:
+    """Returns the exit code."""
     paths = sorted({path for each in FILES for path in directory.glob(f"test_{each}.py")})
     if not paths:
         parser.error(f"{directory} has no tests of Ray: --ray names the top of its checkout")
