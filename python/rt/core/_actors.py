@@ -121,7 +121,11 @@ class Actors:
     def introduced(self, conn: Conn, name: str, methods: dict[str, Any]) -> None:
         """A detached actor has said what it is."""
         conn.actor.function.name = name
-        conn.actor.options = {**conn.actor.options, "methods": methods}
+        whole = {  # An actor of an earlier version says nothing of arguments.
+            key: (each, None) if isinstance(each, Options) else each
+            for key, each in methods.items()
+        }
+        conn.actor.options = {**conn.actor.options, "methods": whole}
 
     def end_detached(self, actor: Actor, error: BaseException) -> None:
         """A detached actor has ended, or cannot be reached."""
