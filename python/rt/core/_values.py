@@ -193,6 +193,16 @@ def spill(shared: Shared, directory: str) -> Shared:
     return Shared(fd, shared.size, shared.layout, is_spilled=True)
 
 
+class _Bytes:
+    """Bytes as a buffer beside the pickle: copied once on either side."""
+
+    def __reduce__(self) -> Any:
+        return (bytes, (pickle.PickleBuffer(b""),))
+
+
+_BYTES = pickle.dumps(_Bytes(), 5, buffer_callback=lambda _: None)
+
+
 class _Collected(threading.local):
     """The references in the value that this thread packs."""
 
@@ -207,6 +217,8 @@ def pack(value: Any) -> tuple[Packed, tuple[int, ...]]:
     kind = type(value)
     if kind in _SIMPLE or (kind in _TEXTS and len(value) < INLINE_MAX):
         return pickle.dumps(value, 5), ()
+    if kind is bytes:
+        return share(_BYTES, [value]), ()
     file = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     before, collected.ids = collected.ids, []
