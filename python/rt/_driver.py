@@ -27,6 +27,7 @@ from rt._wire import Wire
 
 RECONNECT_DEADLINE_S = 600.0  # A worker daemon may be away for an upgrade.
 ASK_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")  # Every operation is safe to repeat.
+BRIDGE_ENDED = "BRIDGE_ENDED"  # The way to the cluster is gone, and does not come back.
 BRIDGE_EXIT_S = 20.0  # The time that an embedded cluster has to end its trials.
 
 
@@ -155,11 +156,14 @@ class BridgeDriver:
     def _ended(self) -> RtError:
         import subprocess
 
-        hint = ""
+        text, hint = "the connection to the cluster ended", ""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if self._child.wait(2.0) == 127:  # The loader's exit code; it printed a message.
+            code = self._child.wait(2.0)
+            if code == 127:  # The loader's exit code; it printed a message.
                 hint = "if a library is missing, run deploy/install-deps.sh or pip install ./python"
-        return RtError("the connection to the cluster ended", "UNAVAILABLE", hint)
+            elif code < 0:
+                text += f": rt bridge was killed by signal {-code}"
+        return RtError(text, BRIDGE_ENDED, hint)
 
     def push_dir(self, path: str) -> str:
         """Stores a directory; returns the digest of its manifest."""

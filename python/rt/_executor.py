@@ -29,6 +29,7 @@ _GREETING_S = 5.0
 _GREETINGS_MAX = 256  # Connections that have not greeted; a further one ends the oldest.
 _KEEPER_S = 10.0  # For the keeper of a value to come after who needs it.
 _TAKERS_MAX = 1024
+_NOTES_BYTES_MAX = 1 << 16  # Of how processes ended: a driver reads the newest ones.
 _PDEATHSIG = 1
 
 
@@ -242,8 +243,7 @@ class Executor:
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
-        if status:
-            self._note(pid, status)
+        self._note(pid, status)
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
     def _note(self, pid: int, status: int) -> None:
@@ -256,6 +256,8 @@ class Executor:
             contextlib.suppress(OSError),
             open(f"{self._directory}/ends", "a", encoding="ascii") as file,
         ):
+            if file.tell() > _NOTES_BYTES_MAX:
+                file.truncate(0)
             file.write(f"{pid} {text}\n")
 
 

@@ -7,6 +7,8 @@ traceback of the task.
 
 from __future__ import annotations
 
+import contextlib
+import types
 from typing import Any, Optional
 
 from rt._errors import RtError
@@ -14,23 +16,38 @@ from rt._errors import RtError
 __all__ = [
     "ActorDiedError",
     "ActorError",
+    "ActorPlacementGroupRemoved",
     "ActorUnavailableError",
     "ActorUnschedulableError",
+    "AsyncioActorExit",
+    "CrossLanguageError",
     "GetTimeoutError",
+    "LocalRayletDiedError",
     "NodeDiedError",
+    "ObjectFetchTimedOutError",
+    "ObjectFreedError",
     "ObjectLostError",
+    "ObjectReconstructionFailedError",
+    "ObjectReconstructionFailedLineageEvictedError",
+    "ObjectReconstructionFailedMaxAttemptsExceededError",
     "ObjectStoreFullError",
+    "OutOfDiskError",
     "OutOfMemoryError",
     "OwnerDiedError",
     "PendingCallsLimitExceeded",
+    "PlasmaObjectNotAvailable",
     "RayActorError",
     "RayError",
     "RaySystemError",
     "RayTaskError",
+    "ReferenceCountingAssertionError",
+    "RpcError",
     "RuntimeEnvSetupError",
     "TaskCancelledError",
     "TaskError",
+    "TaskPlacementGroupRemoved",
     "TaskUnschedulableError",
+    "UserCodeException",
     "WorkerCrashedError",
 ]
 
@@ -90,10 +107,16 @@ class TaskError(RayError):
         kind = _dual_class(type(cause))
         if kind is None:
             return self
-        error = _blank(type(cause), kind)
+        try:
+            error = _blank(kind, cause)
+        except Exception:  # It needs more than the exception has kept.
+            return self
         error.__dict__.update(getattr(cause, "__dict__", {}))
         error.args = cause.args
-        error.code, error.hint = self.code, self.hint
+        _copy_fields(cause, error)
+        for name, own in (("code", self.code), ("hint", self.hint)):
+            if not hasattr(cause, name):  # The user's exception may have its own.
+                setattr(error, name, own)
         error.function_name, error.traceback_str = self.function_name, self.traceback_str
         error.cause, error.by_state = cause, self.by_state
         return error
@@ -120,26 +143,42 @@ def _restored_by_state(
     return error.as_user_error()
 
 
-def _blank(layout: Any, kind: type[TaskError]) -> TaskError:
-    """An object of `kind`, made as its base class `layout` makes objects."""
-    made: TaskError = layout.__new__(kind)
+def _blank(kind: type[TaskError], cause: BaseException) -> TaskError:
+    """An object of `kind`, made as the class of the cause makes objects."""
+    if isinstance(cause, MemoryError):  # Its own way is for MemoryError alone.
+        return BaseException.__new__(kind)
+    make: Any = type(cause).__new__
+    try:
+        made: TaskError = make(kind, *cause.args)
+    except TypeError:  # It takes others than the exception has kept.
+        made = make(kind)
     return made
+
+
+def _copy_fields(cause: BaseException, error: TaskError) -> None:
+    """Copies what is not in `__dict__`, such as `errno` and slots."""
+    for made in type(cause).__mro__:
+        if made in (BaseException, object):
+            return
+        for name, each in vars(made).items():
+            if isinstance(each, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+                with contextlib.suppress(AttributeError, TypeError):  # Unset, or read-only.
+                    setattr(error, name, getattr(cause, name))
 
 
 _dual_classes: dict[type, Optional[type[TaskError]]] = {}
 
 
-def _dual_class(cause: type) -> Optional[type[TaskError]]:
-    if cause not in _dual_classes:
+def _dual_class(base: type[BaseException]) -> Optional[type[TaskError]]:
+    if base not in _dual_classes:
         made: Optional[type[TaskError]] = None
         try:
-            name = f"TaskError({cause.__name__})"
-            made = type(name, (TaskError, cause), {"__module__": __name__, "__qualname__": name})
-            _blank(cause, made)
-        except TypeError:  # Another layout, or a class that cannot be derived from.
+            name = f"TaskError({base.__name__})"
+            made = type(name, (TaskError, base), {"__module__": __name__, "__qualname__": name})
+        except Exception:  # Another layout, or a class that cannot be derived from.
             made = None
-        _dual_classes[cause] = made
-    return _dual_classes[cause]
+        _dual_classes[base] = made
+    return _dual_classes[base]
 
 
 class TaskCancelledError(RayError):
@@ -207,5 +246,62 @@ class ActorUnavailableError(ActorError):
     back soon."""
 
 
+class ActorPlacementGroupRemoved(RayError):
+    """Never raised: rt has no placement groups."""
+
+
+class TaskPlacementGroupRemoved(RayError):
+    """Never raised: rt has no placement groups."""
+
+
+class AsyncioActorExit(RayError):
+    """Never raised: exit_actor() ends the process."""
+
+
+class CrossLanguageError(RayError):
+    """Never raised: tasks are Python."""
+
+
+class LocalRayletDiedError(RayError):
+    """Never raised: a driver does not end with the daemon of its node."""
+
+
+class ObjectFetchTimedOutError(ObjectLostError):
+    """Never raised: the driver has every value."""
+
+
+class ObjectFreedError(ObjectLostError):
+    """Never raised: a value lives as long as its references."""
+
+
+class ObjectReconstructionFailedError(ObjectLostError):
+    """Never raised: a value that was computed is not lost with its node."""
+
+
+class ObjectReconstructionFailedMaxAttemptsExceededError(ObjectReconstructionFailedError):
+    """Never raised."""
+
+
+class ObjectReconstructionFailedLineageEvictedError(ObjectReconstructionFailedError):
+    """Never raised."""
+
+
+class OutOfDiskError(RayError):
+    """Never raised: ObjectStoreFullError says that a value fits nowhere."""
+
+
+class PlasmaObjectNotAvailable(RayError):
+    """Never raised: rt has no store of that kind."""
+
+
+class ReferenceCountingAssertionError(ObjectLostError):
+    """Never raised."""
+
+
+class RpcError(RayError):
+    """Never raised: what the head answers comes as RtError."""
+
+
 RayTaskError = TaskError
+UserCodeException = TaskError
 RayActorError = ActorError

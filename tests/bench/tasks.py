@@ -112,7 +112,8 @@ def tasks(with_peers: bool) -> None:
     for name, unit, bar, recorded in ROWS:
         print_bench(name, found[name], unit, bar, peer_text(name, unit, recorded, ray))
     note(f"first_ms: median of {FIRSTS}, without the import of the package, which took "
-         f"{found['import_ms']:.0f} ms; put: {found['put_gib_per_s']:.2f} GiB/s")
+         f"{found['import_ms']:.0f} ms; put: {found['put_gib_per_s']:.2f} GiB/s, "
+         f"the first one {found['put_first_ratio']:.2f} of memcpy")
     note(f"growth: driver {found['growth_driver_mb']:.1f} MB ({found['growth_held_mb']:.1f} MB "
          f"with all references held), daemons {found['growth_daemons_mb']:.1f} MB; "
          f"wait: {found['wait_cpu_s']:.2f} s of cpu; load {load:.1f}")

@@ -76,6 +76,41 @@ except ray.exceptions.TaskUnschedulableError as error:
 """
 
 
+# A driver whose bridge, and with it the embedded cluster, is killed while tasks run and wait.
+LOSES = """
+import os, signal, time
+import rt as ray
+from rt import _driver
+
+ray.init(num_cpus=1)
+
+@ray.remote
+def waits(seconds):
+    time.sleep(seconds)
+
+@ray.remote
+class Actor:
+    def get(self):
+        return 1
+
+actor = Actor.remote()
+print("before", ray.get([actor.get.remote(), waits.remote(0)]), flush=True)
+refs = [waits.remote(100), waits.remote(100)]
+os.kill(_driver._current._child.pid, signal.SIGKILL)
+found = []
+for ref in (*refs, waits.remote(0)):
+    try:
+        ray.get(ref, timeout=60)
+    except ray.exceptions.RayError as error:
+        found.append("rt bridge was killed by signal 9" in str(error))
+try:
+    while True:  # Its process may be there for a moment.
+        ray.get(actor.get.remote(), timeout=60)
+except (ray.exceptions.ActorDiedError, ray.exceptions.ActorUnschedulableError):
+    print("answer", found)
+"""
+
+
 # Two trials that have both cpus, and whose tasks submit tasks.
 FULL = """
 import sys
@@ -143,6 +178,13 @@ except ray.exceptions.TaskUnschedulableError as error:
         (self.files / "script.py").write_text(NO_CPUS)
         out, _ = self.start().communicate(timeout=120)
         self.assertEqual(out.splitlines(), ["answer [1, 2] True"])
+
+    def test_tasks_end_with_an_error_when_the_bridge_is_killed(self) -> None:
+        (self.files / "script.py").write_text(LOSES)
+        out, _ = (script := self.start()).communicate(timeout=120)
+        self.assertEqual((script.returncode, out.splitlines()[-1]),
+                         (0, "answer [True, True, True]"))
+        wait_until("all processes have ended", lambda: not processes_of(self.files))
 
     def test_trials_that_fill_the_cluster_run_tasks_in_their_own_capacity(self) -> None:
         (self.files / "script.py").write_text(FULL)
@@ -321,10 +363,16 @@ class Slow:
     def pid(self):
         return os.getpid()
 
-slow = Slow.options(name="slow", lifetime="detached", max_restarts=1).remote()
 end = time.monotonic() + 120
-while not (met.exists() and met.read_text()) and time.monotonic() < end:
-    time.sleep(0.01)
+if sys.argv[2:] != ["finds"]:
+    slow = Slow.options(name="slow", lifetime="detached", max_restarts=1).remote()
+    while not (met.exists() and met.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
+if sys.argv[2:] == ["makes"]:
+    print("hangs")
+    sys.exit()
+if sys.argv[2:] == ["finds"]:
+    slow = ray.get_actor("slow")
 ray.kill(slow, no_restart=False)
 pid = ray.get(slow.pid.remote(), timeout=120)
 ray.kill(slow)
@@ -384,6 +432,21 @@ class ClusterTasksTest(ClusterTest):
         self.assertEqual(self.finish(self.submit(ENDS_UNMET)), "made 1")
         wait_until("the second kill is for good, though its session has ended",
                    lambda: self.cluster.json("actor", "list")["items"] == [])
+
+    def test_another_session_ends_a_detached_actor_whose_constructor_hangs(self) -> None:
+        self.assertEqual(self.finish(self.submit(ENDS_UNMET, "makes")), "hangs")
+        made = self.files
+        for elsewhere in ("", "import rt.core._session as session, rt.core._detached as detached\n"
+                          "session.boot_id = detached.boot_id = lambda: 'elsewhere'\n"):
+            (made / "met").write_text((made / "met").read_text().splitlines()[0] + "\n")
+            script = elsewhere + ENDS_UNMET.replace("sys.argv[1]", repr(str(made)))
+            self.assertEqual(self.finish(self.submit(script, "finds")), "made 1")
+            wait_until("it has ended", lambda: "slow" not in [
+                each["name"] for each in self.cluster.json("actor", "list")["items"]])
+            if not elsewhere:  # Next, a session that reaches it through the daemons.
+                (made / "met").unlink()
+                again = ENDS_UNMET.replace("sys.argv[1]", repr(str(made)))
+                self.assertEqual(self.finish(self.submit(again, "makes")), "hangs")
 
     def test_the_head_may_be_away(self) -> None:
         submitted = self.submit(WORK, "300", "waits")

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rt as ray
 from rt import exceptions
+from rt.core import _values
 from task_session import hub
 
 pytestmark = pytest.mark.usefixtures("executors")
@@ -69,3 +70,13 @@ def test_values_beyond_the_bound_are_spilled_and_read_again() -> None:
         assert ray.get([total.remote(each) for each in refs]) == [200_000 * i for i in range(5)]
     finally:
         store.set_bound(before)
+
+
+def test_bytes_are_written_beside_their_pickle() -> None:
+    value = os.urandom(300_000)
+    packed, refs = _values.pack(value)
+    assert isinstance(packed, _values.Shared) and refs == ()
+    (length, ((_, size),)) = packed.layout
+    assert (size, length < 200) == (len(value), True)
+    found = _values.unpack(packed)
+    assert type(found) is bytes and found == value

@@ -103,7 +103,7 @@ def wait(
     """(ready, not ready): at most num_returns references whose values are there, and all others.
 
     Waits until there are num_returns, for at most `timeout` seconds. Both lists keep the order
-    of `refs`.
+    of `refs`. A generator among them is ready when its next item was yielded, or at its end.
     """
     if isinstance(refs, ObjectRef):
         raise TypeError("wait() takes a list of ObjectRefs, not a single one")
@@ -118,9 +118,10 @@ def wait(
     if num_returns > len(refs):
         raise ValueError(f"num_returns is {num_returns}, but there are {len(refs)} references")
     first = refs[0]
-    if not isinstance(first, ObjectRef):
+    if not isinstance(first, (ObjectRef, ObjectRefGenerator)):
         raise TypeError(f"wait() takes ObjectRefs; the list contains {type(first).__name__}")
-    return first._client.wait(refs, num_returns, timeout)
+    client = first._client if isinstance(first, ObjectRef) else first._stream._client
+    return client.wait(refs, num_returns, timeout)
 
 
 def cancel(ref: Any, *, force: bool = False, recursive: bool = True) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import inspect
 import os
 import signal
@@ -41,16 +43,21 @@ class ActorProcess:
         self._id = int(message[1])
         self._name = ""
         self._tasks: dict[int, Any] = {}  # Coroutines that run.
+        self.is_leaving = False  # exit_actor() was called.
+        self._running: set[int] = set()  # Calls that do, without coroutines.
         self._loop: Optional[asyncio.AbstractEventLoop] = None
 
     def run(self) -> NoReturn:
         """Makes the object, and runs the calls until the driver is gone."""
+        global _actor
+        _actor = self
         _, _, digest, packed, values, options = self._message
         self._name = self._borrower.functions[digest][0]
         _context.begin_actor(options.get("name"), int(options.get("restarts") or 0))
         _context.enter(0, self._id, f"{self._name}.__init__", f"{self._name}.__init__")
         self._process.hold(values)  # Its arguments may be kept in the object.
         concurrency = options.get("max_concurrency")
+        self._process.begin(self._id)  # So that the end of the driver is seen.
         try:
             made = self._process.function(digest)
             is_async = has_coroutines(made)
@@ -60,9 +67,16 @@ class ActorProcess:
                 self._loop = asyncio.new_event_loop()
                 asyncio.set_event_loop(self._loop)
             args, kwargs = self._process.arguments(packed, values)
-            self._object = made(*args, **kwargs)
+            if self._loop is None:
+                self._object = made(*args, **kwargs)
+            else:
+                self._object = self._loop.run_until_complete(_make(made, args, kwargs))
             args = kwargs = None  # type: ignore[assignment]
+            self._process.end()
+        except ExitActor:
+            self._exit()
         except BaseException as error:
+            self._process.end()
             self._borrower.post(("m", pack_error(f"{self._name}.__init__", error)[0]), at_once=True)
             self._wait_for_end()
         self._borrower.post(("m", None), at_once=True)
@@ -112,6 +126,7 @@ class ActorProcess:
     def _call(self, message: Message) -> None:
         _, number, method, packed, values, num_returns, retry_on, *ahead = message
         name = f"{self._name}.{method}"
+        self._running.add(number)
         _context.enter(number, self._id, name, name)
         began = time.perf_counter()
         held = self._process.hold(values)
@@ -119,6 +134,7 @@ class ActorProcess:
             bound = self._method(method)
             args, kwargs = self._process.arguments(packed, values)
             result = bound(*args, **kwargs)
+            self._check_process()
             results = self._process.results(number, result, num_returns, *ahead)
         except ExitActor:
             self._exit()
@@ -130,8 +146,17 @@ class ActorProcess:
         else:
             self._borrower.post(("d", number, results, time.perf_counter() - began))
         args = kwargs = result = None  # type: ignore[assignment]
+        _context.leave(number)
+        self._running.discard(number)
         if held:
             self._borrower.let_go(held)
+
+    def _check_process(self) -> None:
+        """After a method: it may have caught what exit_actor raises, or have forked."""
+        if self._process.is_copy:
+            os._exit(0)
+        if self.is_leaving:
+            raise ExitActor
 
     def _method(self, name: str) -> Any:
         if name == "__ray_terminate__":
@@ -145,7 +170,15 @@ class ActorProcess:
             return types.MethodType(found, self._object)
         return getattr(self._object, name)
 
+    def leave(self) -> None:
+        """exit_actor() was called, possibly where nobody sees what it raises."""
+        self.is_leaving = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._exit)
+
     def _exit(self) -> NoReturn:
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()
         self._borrower.flush_now()
         self._borrower.post(("q",), at_once=True)
         os._exit(0)
@@ -162,6 +195,8 @@ class ActorProcess:
 
     def cancel(self, number: int) -> None:
         """Cancels a call: a coroutine, or one that has not begun."""
+        if number in self._running:
+            _context.cancel(number)  # In a thread, it can only look.
         task = self._tasks.get(number)
         if task is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(task.cancel)
@@ -260,8 +295,18 @@ class ActorProcess:
         return self._process.results(number, result, num_returns, ahead_max)
 
 
+async def _make(made: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A constructor in the event loop, in which it may start coroutines."""
+    return made(*args, **kwargs)
+
+
+_actor: Optional[ActorProcess] = None  # Of this process.
+
+
 def exit_actor() -> NoReturn:
-    """Ends the actor that calls it, after the calls that have ended."""
+    """Ends the actor that calls it, after the calls that have ended. Functions of `atexit` run."""
     if _context.RuntimeContext().get_actor_id() is None:
         raise TypeError("exit_actor() is for code in an actor")
+    if _actor is not None:
+        _actor.leave()
     raise ExitActor

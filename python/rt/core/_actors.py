@@ -78,8 +78,11 @@ class Actors:
     def _create_detached(self, actor: Actor) -> None:
         if not actor.options.get("name"):
             self._die(actor, ActorDiedError("a detached actor needs a name"))
-        elif actor.call[1] or actor.call[2]:
-            text = "a detached actor outlives this session: pass values, not references"
+        elif actor.call[1] or actor.call[2] or actor.function.refs:
+            text = (
+                "a detached actor outlives this session: it and its class use values, not "
+                "references or handles of other actors; get_actor(name) finds those"
+            )
             self._die(actor, ActorDiedError(text))
         else:
             self.hub.schedule.places.create_detached(actor)
@@ -115,10 +118,14 @@ class Actors:
         self.hub.pump.add(conn)
         actor.conn, actor.state = conn, STARTING
 
-    def introduced(self, conn: Conn, name: str, methods: dict[str, Options]) -> None:
+    def introduced(self, conn: Conn, name: str, methods: dict[str, Any]) -> None:
         """A detached actor has said what it is."""
         conn.actor.function.name = name
-        conn.actor.options = {**conn.actor.options, "methods": methods}
+        whole = {  # An actor of an earlier version says nothing of arguments.
+            key: (each, None) if isinstance(each, Options) else each
+            for key, each in methods.items()
+        }
+        conn.actor.options = {**conn.actor.options, "methods": whole}
 
     def end_detached(self, actor: Actor, error: BaseException) -> None:
         """A detached actor has ended, or cannot be reached."""
@@ -261,7 +268,7 @@ class Actors:
         while calls and len(conn.inflight) < ahead_max:
             task = calls[0]
             calls.popleft()
-            if task.caller in actor.held:
+            if task.caller in actor.held and not task.tries:  # What runs again held up the others.
                 actor.held[task.caller].append(task)
                 continue
             if task.missing and not task.cancelled:

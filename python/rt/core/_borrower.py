@@ -44,7 +44,8 @@ class Borrower(Client):
         self.work: deque[Message] = deque()  # Tasks and calls, in order.
         self.greeting: Optional[Message] = None
         self.functions: dict[bytes, tuple[str, bytes]] = {}
-        self.on_cancel: Callable[[int], None] = lambda number: None
+        self.early_cancels: list[int] = []  # That came before there was anyone to take them.
+        self.on_cancel: Callable[[int], None] = self.early_cancels.append
         self.on_work: Callable[[], None] = _nothing  # There is more of it.
         with self.lock:
             self.pump.add(self)
@@ -224,7 +225,8 @@ class Borrower(Client):
     ) -> tuple[list[ObjectRef], list[ObjectRef]]:
         """As in the driver; the driver is asked which are ready."""
         with self.lock:
-            unknown = [each._id for each in refs if each._id not in self._known_ready]
+            numbers = [each._id for each in refs if type(each) is ObjectRef]
+            unknown = [each for each in numbers if each not in self._known_ready]
             request = self.number()
             if unknown:
                 self.post(("w", request, unknown), at_once=True)
@@ -301,9 +303,15 @@ class Borrower(Client):
         self.post(("X", number, force, recursive), at_once=True)
 
     def _request(self, what: str, args: tuple[Any, ...], end: Optional[float] = None) -> Any:
+        return self._answer_to(self._ask(what, args), end)
+
+    def _ask(self, what: str, args: tuple[Any, ...]) -> int:
         with self.lock:
             request = self.number()
             self.post(("N", request, what, args), at_once=True)
+            return request
+
+    def _answer_to(self, request: int, end: Optional[float]) -> Any:
         if not self.pump.run_until(lambda: request in self._answers, end):
             raise GetTimeoutError("the driver did not answer in time")
         with self.lock:
@@ -342,15 +350,23 @@ class Borrower(Client):
         """The end of the generator is awaited, which the driver tells it."""
         self.post(("k", stream), at_once=True)
 
+    def ask_next(self, stream: ObjectRef, index: int) -> int:
+        """The number of the request."""
+        return self._ask("next", (stream._id, index))
+
+    def is_next_ready(self, stream: ObjectRef, index: int, asked: int) -> bool:
+        """Whether the driver has answered."""
+        return asked in self._answers
+
     def next_of(
-        self, stream: ObjectRef, index: int, timeout_s: Optional[float]
+        self, stream: ObjectRef, index: int, timeout_s: Optional[float], asked: int = 0
     ) -> Optional[ObjectRef]:
         """The item at `index` of a generator, once it was yielded."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
         with self.lock:
             self.post(("i", True), at_once=True)
         try:
-            number = self._request("next", (stream._id, index), end)
+            number = self._answer_to(asked or self.ask_next(stream, index), end)
         finally:
             self.post(("i", False), at_once=True)
         if number is None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
 import weakref
 from collections import deque
@@ -25,6 +26,7 @@ def _dropped(number: int) -> ObjectLostError:
 
 if TYPE_CHECKING:  # Only futures need it, and its import takes long.
     import concurrent.futures
+    import queue
 
 
 class _Countdown:
@@ -54,6 +56,8 @@ class Client:
         self.lock = self.pump.lock
         self.entries: dict[int, Entry] = {}
         self.dropped: deque[int] = deque()  # Handles that this process let go of.
+        self._later: Optional[queue.SimpleQueue[Callable[[], None]]] = None  # Futures to end.
+        self.on_wake: Callable[[], None] = _nothing  # A thread has waited in `take`.
         self._watches: list[_Watch] = []  # Of the calls of `wait` in progress.
         # What the newest one returned: loops call it again with that list.
         self._last_rest: Callable[[], Optional[_Rest]] = _no_rest
@@ -99,9 +103,18 @@ class Client:
         return entry.task.id if entry is not None and entry.task is not None else number
 
     def next_of(
-        self, stream: ObjectRef, index: int, timeout_s: Optional[float]
+        self, stream: ObjectRef, index: int, timeout_s: Optional[float], asked: int = 0
     ) -> Optional[ObjectRef]:
-        """What a generator yielded at `index`, once it has; None after its end."""
+        """What a generator yielded at `index`, once it has; None after its end. asked: what
+        ask_next returned, if it was called for this item."""
+        raise NotImplementedError
+
+    def ask_next(self, stream: ObjectRef, index: int) -> int:
+        """Asks for the item at `index`. With the lock."""
+        return 0
+
+    def is_next_ready(self, stream: ObjectRef, index: int, asked: int) -> bool:
+        """Whether the generator has yielded the item at `index`, or has ended. With the lock."""
         raise NotImplementedError
 
     def await_end(self, stream: int) -> None:
@@ -143,6 +156,12 @@ class Client:
                 return
             self._let_go(number, 1)
 
+    def drain_now(self) -> None:
+        """The same, without the lock."""
+        if self.dropped:
+            with self.lock:
+                self.drain()
+
     def adopt(self, number: int) -> ObjectRef:
         """Another handle of a value that this process knows."""
         with self.lock:
@@ -181,6 +200,7 @@ class Client:
             end = None if timeout_s is None else time.monotonic() + timeout_s
             try:
                 is_over = self.pump.run_until(over.is_over, end)
+                self.on_wake()
             finally:
                 with self.lock:
                     done()
@@ -231,6 +251,8 @@ class Client:
         self, refs: list[ObjectRef], num_returns: int, timeout_s: Optional[float]
     ) -> tuple[list[ObjectRef], list[ObjectRef]]:
         """(at most num_returns that are ready, the others), both in the order of `refs`."""
+        if not isinstance(refs, _Rest) and any(type(each) is not ObjectRef for each in refs):
+            return self._wait_mixed(refs, num_returns, timeout_s)
         with self.lock:
             if self.dropped:
                 self.drain()
@@ -252,6 +274,33 @@ class Client:
             self.pump.turn(0.0)
         with self.lock:
             return self._split(watch, refs, num_returns)
+
+    def _wait_mixed(
+        self, given: list[Any], count: int, timeout_s: Optional[float]
+    ) -> tuple[list[Any], list[Any]]:
+        """The same where some are generators, which are ready when their next item is."""
+
+        def ready() -> list[Any]:
+            return [each for each in given if self._has_come(each)]
+
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        with self.lock:
+            numbers = [each._id for each in given if type(each) is ObjectRef]
+            done = self._want_ready([each for each in numbers if not self.is_known_ready(each)])
+        try:
+            self.pump.run_until(lambda: len(ready()) >= count, end)
+        finally:
+            with self.lock:
+                done()
+        with self.lock:
+            found = ready()[:count]
+        return found, [each for each in given if not any(each is one for one in found)]
+
+    def _has_come(self, each: Any) -> bool:
+        if type(each) is ObjectRef:
+            return self.is_known_ready(each._id)
+        found: bool = each._is_next_ready()
+        return found
 
     def _watch_of(self, refs: list[ObjectRef]) -> _Watch:
         """What is ready of these; quick for the list that `wait` returned last."""
@@ -326,10 +375,10 @@ class Client:
             state.clear()
             packed, is_error = entry.packed, entry.is_error
             # Unpickling and callbacks are the user's code: not under the lock.
-            later.submit(_finish, self, future, packed, is_error)
+            later.put(lambda: _finish(self, future, packed, is_error))
 
-        later = _resolver()
         with self.lock:
+            later = self._resolver()
             entry = self.entries[ref._id]
             if entry.is_ready:
                 ready(ref._id, entry)
@@ -337,6 +386,17 @@ class Client:
             entry.wait(ready)
             self._want([ref._id])
             self.pump.flush()
+
+    def _resolver(self) -> queue.SimpleQueue[Callable[[], None]]:
+        """What its thread does next. With the lock."""
+        if self._later is None:
+            import queue
+
+            self._later = queue.SimpleQueue()
+            threading.Thread(
+                target=_resolve, args=(self._later,), name="rt-futures", daemon=True
+            ).start()
+        return self._later
 
 
 class _Watch:
@@ -395,13 +455,8 @@ def _finish(
         future.set_exception(error)
 
 
-_pool: Optional[concurrent.futures.ThreadPoolExecutor] = None
-
-
-def _resolver() -> concurrent.futures.ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        _pool = ThreadPoolExecutor(1, "rt-futures")
-    return _pool
+def _resolve(queued: queue.SimpleQueue[Callable[[], None]]) -> None:
+    """The thread that ends futures. It is no thread of concurrent.futures, whose pools refuse work
+    at the end of a script, when the session ends the futures that are left."""
+    while True:
+        queued.get()()

@@ -17,6 +17,7 @@ _task: contextvars.ContextVar[int] = contextvars.ContextVar("rt_task", default=0
 _name: contextvars.ContextVar[tuple[str, str]] = contextvars.ContextVar(
     "rt_task_name", default=("", "")
 )
+_cancelled: set[int] = set()  # Tasks that run, and were cancelled.
 _actor: Optional[int] = None
 _restarts = 0
 
@@ -34,6 +35,16 @@ def enter(task: int, actor: Optional[int], name: str = "", function: str = "") -
     _task.set(task)
     _name.set((name, function))
     _actor = actor
+
+
+def cancel(task: int) -> None:
+    """The task, which runs, was cancelled."""
+    _cancelled.add(task)
+
+
+def leave(task: int) -> None:
+    """The task has ended."""
+    _cancelled.discard(task)
 
 
 class RuntimeContext:
@@ -60,6 +71,10 @@ class RuntimeContext:
     def get_task_function_name(self) -> Optional[str]:
         """The function of the task, whatever its name is; None in the driver."""
         return _name.get()[1] or None
+
+    def is_canceled(self) -> bool:
+        """Whether rt.cancel was called for what runs here."""
+        return _task.get() in _cancelled
 
     def get_actor_id(self) -> Optional[str]:
         """The actor; None outside of one."""

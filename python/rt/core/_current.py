@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from typing import Any, Callable, Optional
 
 _current: Optional[Any] = None  # rt.core._client.Client
@@ -34,3 +36,17 @@ def set_client(client: Optional[Any]) -> None:
 def find_client() -> Optional[Any]:
     """The client, if there is one."""
     return _current
+
+
+# Sessions of this process. A fork gets copies of their descriptors, and must not use them.
+forgetful: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for each in list(forgetful):
+        each.forget_in_child()
+        if find_client() is each:
+            set_client(None)
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

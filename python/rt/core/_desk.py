@@ -71,7 +71,8 @@ class Desk:
         self.lock = self.pump.lock
         self.work: deque[Message] = deque()
         self.functions = {actor["digest"]: (actor["class"], actor["blob"])}
-        self.on_cancel: Callable[[int], None] = lambda number: None
+        self.early_cancels: list[int] = []
+        self.on_cancel: Callable[[int], None] = self.early_cancels.append
         self.on_work: Callable[[], None] = lambda: None
         self.on_taken: Callable[[], None] = lambda: None
         self.taken: dict[int, int] = {}  # Sessions take items without a bound.
@@ -149,7 +150,7 @@ class Desk:
                 caller, theirs = found
                 if kind != "y":
                     del self._calls[message[1]]
-                refs = any(each[1] for each in message[2]) if kind == "d" else bool(message[3])
+                refs = _has_references(message)
                 if refs:
                     message = ("e", 0, *_no_references(), 0.0, False)
                 if caller in self._callers:
@@ -179,6 +180,15 @@ class Desk:
 
     def let_go(self, numbers: tuple[int, ...]) -> None:
         """Sessions pass no references."""
+
+
+def _has_references(message: Message) -> bool:
+    """Whether what a call returned, yielded or raised contains some."""
+    if message[0] == "d":
+        return any(refs for _, refs in message[2])
+    if message[0] == "e" and any(refs for _, refs in message[6]):
+        return True
+    return bool(message[3])
 
 
 def _end_raised(error: TaskError) -> NoReturn:

@@ -235,7 +235,8 @@ class Detached:
                         work()
                         return
                     except (RtError, ValueError, KeyError, OSError) as error:
-                        if getattr(error, "code", "") in (*FINAL, "NOT_FOUND"):
+                        code = getattr(error, "code", "")
+                        if code in (*FINAL, "NOT_FOUND", _driver.BRIDGE_ENDED):
                             return  # It has ended, or the thread that connects says why.
                     time.sleep(_AGAIN_S)
             finally:

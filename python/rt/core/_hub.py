@@ -3,25 +3,24 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-import weakref
 from typing import Any, Callable, Optional
 
 from rt.core._actors import Actors
 from rt.core._client import Client, _nothing
-from rt.core._current import find_client, set_client
+from rt.core._current import forgetful
 from rt.core._keepers import Keepers
 from rt.core._output import print_out
+from rt.core._pages import Pages
 from rt.core._places import Conn
 from rt.core._records import STREAM, Entry, Function, Options, Task
 from rt.core._refs import ObjectRef
 from rt.core._schedule import Schedule
 from rt.core._serve import SERVED
-from rt.core._store import Store
+from rt.core._store import Store, memory_bytes
 from rt.core._stuck import Stuck
-from rt.core._values import Packed, PackedCall, Shared, pack
+from rt.core._values import Packed, PackedCall, Shared, pack, reuse
 from rt.exceptions import GetTimeoutError, RayError, TaskCancelledError
 
 _CREATOR_BITS = 40  # Of a number: above them is the process that made it, 0 the driver.
@@ -38,6 +37,7 @@ class Hub(Client):
         self.functions: dict[bytes, Function] = {}
         self.tasks: dict[int, Task] = {}  # That have not ended.
         self.store_of = Store()
+        self._pages = reuse.pages = Pages(memory_bytes(), self.drain_now)
         self._spilling = threading.Lock()  # Taken before the lock of the pump.
         self._spiller_runs = False
         self._spill_failed = self._spill_told = False
@@ -49,12 +49,13 @@ class Hub(Client):
         self.print_out: Callable[[str, str], None] = print_out
         self.pump.on_tick.append(self._tick)
         self.pump.start()
-        _hubs.add(self)
+        forgetful.add(self)
 
     def _tick(self, now: float) -> None:
         self.drain()
         self.schedule.tick(now)
         self.stuck.look(now)
+        self._pages.look(now)
 
     def close(self) -> None:
         """Ends the session: its processes end."""
@@ -69,6 +70,7 @@ class Hub(Client):
         self.pump.wake()
         self.schedule.places.close()
         self.pump.close()
+        self._pages.close()
 
     # Numbers and values. All with the lock.
 
@@ -194,6 +196,7 @@ class Hub(Client):
                 with self.lock:
                     if entry.packed is packed:
                         entry.packed = spilled
+                        packed.give_back()
                         store.remove(number)
 
     # What the driver's own code asks for.
@@ -347,8 +350,13 @@ class Hub(Client):
             self.set_value(number, pack(None)[0], ())
             self.note_yield(stream)
 
+    def is_next_ready(self, stream: ObjectRef, index: int, asked: int) -> bool:
+        """Whether the item at `index` was yielded, or the generator has ended."""
+        entry = self.entries[stream._id]
+        return entry.is_ready or len(entry.items or ()) > index
+
     def next_of(
-        self, stream: ObjectRef, index: int, timeout_s: Optional[float]
+        self, stream: ObjectRef, index: int, timeout_s: Optional[float], asked: int = 0
     ) -> Optional[ObjectRef]:
         """The item at `index`, once it was yielded."""
         entry = self.entries[stream._id]
@@ -382,9 +390,8 @@ class Hub(Client):
 
     def create_actor(self, function: Function, call: PackedCall, options: dict[str, Any]) -> int:
         """Starts an actor."""
+        self.drain_now()
         with self.lock:
-            if self.dropped:
-                self.drain()
             number = self.number()
             self.actors.create(number, function, call, options)
             return number
@@ -417,12 +424,9 @@ class Hub(Client):
                 self.pump.flush()
 
     def cancel_task(self, task: Task, force: bool, recursive: bool) -> None:
-        """Takes it from its queue, or has it interrupted. With the lock."""
-        if task.id not in self.tasks or task.cancelled:
+        """Takes it from its queue, or has it interrupted, also once more. With the lock."""
+        if task.id not in self.tasks:
             return
-        if recursive:
-            for each in [one for one in self.tasks.values() if one.parent == task.id]:
-                self.cancel_task(each, force, recursive)
         task.cancelled = True
         if task.conn is None:
             self.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
@@ -432,6 +436,9 @@ class Hub(Client):
             self.schedule.kill_conn(task.conn)
         else:
             task.conn.post(("x", task.id))
+        if recursive:  # Afterwards: the task is interrupted before it gets their errors.
+            for each in [one for one in self.tasks.values() if one.parent == task.id]:
+                self.cancel_task(each, force, recursive)
 
     def find_actor(self, name: str, namespace: Optional[str]) -> dict[str, Any]:
         """A named actor of this session, or a detached one of the user."""
@@ -449,11 +456,7 @@ class Hub(Client):
         self.pump.run_until(lambda: "methods" in actor.options or actor.died is not None)
         if actor.died is not None and "methods" not in actor.options:
             raise ValueError(f"the actor {name!r} cannot be reached: {actor.died}")
-        return {
-            "id": actor.id,
-            "class": actor.function.name,
-            "methods": actor.options["methods"],
-        }
+        return self.actors.describe(actor)
 
     def ask(self, what: str) -> Any:
         """Asks the cluster for its nodes or its resources."""
@@ -479,19 +482,10 @@ class Hub(Client):
         self.functions[function.digest] = function
         return function
 
+    def forget_in_child(self) -> None:
+        """This is a copy of it, in a process that was forked: it closes its descriptors."""
+        self.pump.forget_in_child()
+        self._pages.close()
+
     def _want(self, numbers: list[int]) -> Callable[[], None]:
         return _nothing
-
-
-# Of this process. A fork gets copies of their descriptors, and must not use them.
-_hubs: weakref.WeakSet[Hub] = weakref.WeakSet()
-
-
-def _forget_in_child() -> None:
-    for hub in list(_hubs):
-        hub.pump.forget_in_child()
-        if find_client() is hub:
-            set_client(None)
-
-
-os.register_at_fork(after_in_child=_forget_in_child)

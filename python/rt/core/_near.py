@@ -15,7 +15,7 @@ from rt._pack import read_sources
 from rt.core._dial import KILL, dial, greet
 
 LISTENS_WITHIN_S = 20.0  # An executor listens soon after it has started.
-_CAUSE_WITHIN_S = 0.1
+_CAUSE_WITHIN_S = 0.3
 
 
 class Sources:

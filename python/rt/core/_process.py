@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import signal
@@ -10,6 +11,8 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, NoReturn, Optional, Union
 
 from rt import _sources
@@ -27,6 +30,7 @@ from rt.exceptions import TaskError
 
 _LONG_S = 0.005  # While a task runs for longer, another thread takes the driver's messages.
 _LOOK_S = 0.01
+_MISSED_MAX = 256
 _REST_S = 1.0  # The other thread sleeps after so long without a task.
 
 
@@ -38,10 +42,20 @@ class Process:
         self.functions: dict[bytes, Any] = {}
         self.current = 0  # The task that runs.
         self._began_at = 0.0
+        self.is_copy = False  # The process was forked by code of the user.
+        self._handler = self.on_interrupt
+        self._is_due = False  # An interrupt could not be raised where it came.
         self._busy = threading.Event()
         self.actor: Optional[ActorProcess] = None
         self._cancelled: Optional[int] = None
-        borrower.on_cancel = self._cancel
+        # Cancelled between their queue and their begin, or after their end.
+        self._missed: deque[int] = deque(maxlen=_MISSED_MAX)
+        borrower.on_wake = self._on_wake
+        with borrower.lock:
+            borrower.on_cancel = self._cancel
+            early, borrower.early_cancels = borrower.early_cancels, []
+        for each in early:
+            self._cancel(each)
         threading.Thread(target=self._look, name="rt-messages", daemon=True).start()
 
     def run(self) -> NoReturn:
@@ -102,14 +116,17 @@ class Process:
             function = self.function(digest)
             args, kwargs = self.arguments(packed, values)
             result = function(*args, **kwargs)
+            self._check_process()
             results = self.results(number, result, num_returns, ahead_max)
             self.end()
         except BaseException as error:
             self.end()
+            self._check_process()
             self.post_error(number, shown, error, began, retry_on)
         else:
             borrower.post(("d", number, results, time.perf_counter() - began))
         args = kwargs = result = None  # type: ignore[assignment]
+        _context.leave(number)
         if held:
             borrower.let_go(held)
 
@@ -129,6 +146,8 @@ class Process:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """(args, kwargs) of a call. `values` is emptied: the message, which lives until the next
         one, must not keep large values."""
+        if self.current in self._missed:
+            raise KeyboardInterrupt
         found = unpack_call(packed, [(place, unpack(value)) for place, value, _ in values])
         values.clear()
         return found
@@ -138,7 +157,7 @@ class Process:
     ) -> list[Result]:
         """What a call returned, packed; a generator's items are sent as they come, at most
         `ahead_max` of them before they are taken."""
-        if num_returns == 1:
+        if num_returns == 1 and not inspect.isgenerator(result):
             return [pack(result)]
         if num_returns == 0:
             return []
@@ -151,6 +170,8 @@ class Process:
             finally:
                 self.borrower.taken.pop(number, None)
             return []
+        if inspect.isgenerator(result):
+            return _first_items(result, num_returns)
         items = list(result) if hasattr(result, "__iter__") else [result]
         if len(items) != num_returns:
             raise ValueError(
@@ -178,14 +199,21 @@ class Process:
         retry_on: Union[bool, bytes],
     ) -> None:
         """Reports that a call raised."""
+        results: list[Result] = []
+        if isinstance(error, _Interrupted):
+            results, error = error.results, error.error
         packed, refs = pack_error(name, error)
         seconds = time.perf_counter() - began
-        self.borrower.post(("e", number, packed, refs, seconds, _is_retried(error, retry_on)))
+        is_retried = _is_retried(error, retry_on)
+        self.borrower.post(("e", number, packed, refs, seconds, is_retried, results))
 
     def _cancel(self, number: int) -> None:
         if self.actor is not None:
             self.actor.cancel(number)
-        elif number == self.current:
+            return
+        if number == self.current:
+            _context.cancel(number)
+        if number == self.current:
             self._cancelled = number
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         else:
@@ -194,18 +222,43 @@ class Process:
                     self.borrower.work.remove(each)
                     error = KeyboardInterrupt()
                     self.post_error(number, "task", error, time.perf_counter(), False)
+                    return
+            self._missed.append(number)
+
+    def listen(self) -> None:
+        """Takes SIGINT."""
+        signal.signal(signal.SIGINT, self._handler)
+
+    def forget_in_child(self) -> None:
+        """After a fork by the user's code: the connection is the parent's alone."""
+        self.is_copy = True
+        self.borrower.pump.forget_in_child()
+        set_client(None)
+
+    def _check_process(self) -> None:
+        """After the user's code: it may have forked, or replaced the handler of SIGINT."""
+        if self.is_copy:  # The child has come back from the function, which is the parent's.
+            os._exit(0)
+        if signal.getsignal(signal.SIGINT) is not self._handler:
+            self.listen()
 
     def on_interrupt(self, *_: Any) -> None:
         """SIGINT: the running task is cancelled, if it still runs."""
         if self._cancelled is None or self._cancelled != self.current:
             return
         if self.borrower.lock._is_owned():  # type: ignore[attr-defined]
-            # In the middle of a message: a moment later.
+            # In the middle of a message: at the end of rt.get, or a moment later.
+            self._is_due = True
             thread = threading.main_thread().ident or 0
             threading.Timer(_LOOK_S, signal.pthread_kill, (thread, signal.SIGINT)).start()
             return
         self._cancelled = None
         raise KeyboardInterrupt
+
+    def _on_wake(self) -> None:
+        if self._is_due and threading.current_thread() is threading.main_thread():
+            self._is_due = False
+            self.on_interrupt()
 
     def _look(self) -> None:
         """Takes messages while a long task runs: it may be cancelled, or others given back."""
@@ -221,6 +274,28 @@ class Process:
             if now - self._began_at > _LONG_S:
                 borrower.flush_now()
                 borrower.pump.turn(0.0)
+
+
+class _Interrupted(BaseException):
+    """A generator raised `error` after it had yielded `results`."""
+
+    def __init__(self, results: list[Result], error: BaseException) -> None:
+        super().__init__()
+        self.results = results
+        self.error = error
+
+
+def _first_items(generator: Iterator[Any], count: int) -> list[Result]:
+    """As many items as the call returns. Those that were yielded before an error are kept."""
+    found: list[Result] = []
+    try:
+        for item in generator:
+            found.append(pack(item))
+            if len(found) == count:
+                return found
+        raise ValueError(f"num_returns={count}, but the task yielded {len(found)} values")
+    except Exception as error:
+        raise _Interrupted(found, error) from None
 
 
 def _is_retried(error: BaseException, retry_on: Union[bool, bytes]) -> bool:
@@ -248,7 +323,8 @@ def run_process(sock: socket.socket, number: int, secret: str) -> NoReturn:
         borrower.post(("h", os.getpid()), at_once=True)
         catch_output(borrower)
         process = Process(borrower)
-        signal.signal(signal.SIGINT, process.on_interrupt)
+        os.register_at_fork(after_in_child=process.forget_in_child)
+        process.listen()
         process.run()
     except BaseException:
         traceback.print_exc()

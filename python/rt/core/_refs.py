@@ -103,6 +103,7 @@ class ObjectRefGenerator:
     def __init__(self, stream: ObjectRef) -> None:
         self._stream = stream
         self._taken = 0
+        self._asked = 0  # In a task: what the driver was asked for the next item, by is_next_ready.
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return self
@@ -114,9 +115,18 @@ class ObjectRefGenerator:
         return found
 
     def _next(self, timeout_s: Optional[float]) -> Optional[ObjectRef]:
-        found = self._stream._client.next_of(self._stream, self._taken, timeout_s)
+        asked, self._asked = self._asked, 0
+        found = self._stream._client.next_of(self._stream, self._taken, timeout_s, asked)
         if found is not None:
             self._taken += 1
+        return found
+
+    def _is_next_ready(self) -> bool:
+        """Whether the next item was yielded, or the end is known. With the client's lock."""
+        client = self._stream._client
+        if not self._asked:
+            self._asked = client.ask_next(self._stream, self._taken)
+        found: bool = client.is_next_ready(self._stream, self._taken, self._asked)
         return found
 
     def __aiter__(self) -> AsyncIterator[ObjectRef]:

@@ -7,6 +7,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional
 
+from rt import _pickle
 from rt.core import _values
 from rt.core._client import Client
 from rt.core._current import find_client, get_client
@@ -25,7 +26,14 @@ from rt.core._options import (
 )
 from rt.core._records import STREAM, Function, Options, has_coroutines
 from rt.core._refs import ObjectRef, ObjectRefGenerator
+from rt.core._takes import Takes, takes_of
 from rt.core._values import PackedCall, pack_call
+
+# Of an actor's methods, by name: the options, and what the method takes.
+Methods = dict[str, tuple[Options, Optional[Takes]]]
+
+
+_FUNCTION_BYTES_MAX = 95 << 20  # It is kept in each process that runs it; Ray's bound, too.
 
 
 def id_of(value: Any) -> Optional[int]:
@@ -39,15 +47,26 @@ def id_of(value: Any) -> Optional[int]:
 
 
 def make_function(name: str, what: Any) -> Function:
-    """Pickles a function or class, with the references in it."""
+    """Pickles a function or class, with the references in it. Raises TypeError, and
+    ValueError for one that is too large."""
     before, _values.collected.ids = _values.collected.ids, []
     try:
-        from rt._pack import dumps
-
-        blob = dumps(what)
+        blob = _pickle.dumps(what)
         refs = tuple(_values.collected.ids)
+    except Exception as error:
+        raise TypeError(
+            f"{name} cannot be sent to other processes: {error} (what it uses from outside of it "
+            "travels along: open files, locks and connections inside of it)"
+        ) from error
     finally:
         _values.collected.ids = before
+    if len(blob) > _FUNCTION_BYTES_MAX:
+        kind = "actor" if inspect.isclass(what) else "remote function"
+        raise ValueError(
+            f"The {kind} {name} is too large: {len(blob) >> 20} MiB with the "
+            f"values that it uses from outside of it, more than {_FUNCTION_BYTES_MAX >> 20} MiB "
+            "(pass large values as arguments, with rt.put())"
+        )
     return Function(name, blob, refs)
 
 
@@ -72,12 +91,16 @@ class RemoteFunction:
         self._pickled: Optional[Function] = None
         self._known_by: Any = None  # The client that has the function.
         self._num_returns = returns_of(options.get("num_returns"), function)
+        # Read at the first call: a function that uses itself is unpickled before its defaults are.
+        self._takes: Optional[Takes] = None
         task_options(options, function)  # What is wrong is said where it stands.
+        self.__name__ = "f"  # Of what has none.
         functools.update_wrapper(self, function)
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        name = getattr(self._function, "__name__", "f")
-        raise TypeError(f"a remote function is not called itself: write {name}.remote(...)")
+        raise TypeError(
+            f"a remote function is not called itself: write {self.__name__}.remote(...)"
+        )
 
     def options(self, **options: Any) -> RemoteFunction:
         """The same function with other options."""
@@ -87,17 +110,21 @@ class RemoteFunction:
         return other
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Submits a call. The reference to its value; for num_returns=N a list of N of them."""
+        """Submits a call. The reference to its value; for num_returns=N a list of N of them. Raises
+        TypeError when the function does not take these arguments."""
         client = find_client() or get_client()
         options, function = self._made, self._pickled
         if options is None or function is None or self._known_by is not client:
             function = self._get_pickled()
             options = self._made = task_options(self._options, self._function)
             self._known_by = client
+            self._takes = takes_of(self._function)
             learn = getattr(client, "learn", None)
             if learn is not None:
                 with client.lock:
                     function = self._pickled = learn(function)
+        if self._takes is not None:
+            self._takes.check(self.__name__, args, kwargs)
         call = pack_call(args, kwargs, id_of) if args or kwargs else _values.NOTHING
         numbers = client.submit(function, call, options)
         if options.num_returns == 1:
@@ -138,12 +165,15 @@ def method(*args: Any, **options: Any) -> Any:
 class ActorMethod:
     """A method of an actor: `actor.method.remote(...)`."""
 
-    __slots__ = ("_handle", "_name", "_options")
+    __slots__ = ("_handle", "_name", "_options", "_takes")
 
-    def __init__(self, handle: ActorHandle, name: str, options: Options) -> None:
+    def __init__(
+        self, handle: ActorHandle, name: str, options: Options, takes: Optional[Takes] = None
+    ) -> None:
         self._handle = handle
         self._name = name
         self._options = options
+        self._takes = takes
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
@@ -157,7 +187,7 @@ class ActorMethod:
         retries = options.get("max_task_retries")
         made = Options(
             (),
-            base.num_returns if "num_returns" not in options else returns_of(
+            base.num_returns if options.get("num_returns") is None else returns_of(
                 options["num_returns"], None),
             base.max_retries if retries is None else int(retries),
             base.retry_on if "retry_exceptions" not in options else retry_on_of(
@@ -165,11 +195,14 @@ class ActorMethod:
             self._name,
             ahead_max=ahead_of(options) if _AHEAD in options else base.ahead_max,
         )  # fmt: skip
-        return ActorMethod(self._handle, self._name, made)
+        return ActorMethod(self._handle, self._name, made, self._takes)
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the method. Calls of one caller arrive in their order."""
+        """Calls the method. Calls of one caller arrive in their order. Raises TypeError when the
+        method does not take these arguments."""
         handle = self._handle
+        if self._takes is not None:
+            self._takes.check(self._name, args, kwargs)
         client = handle._client
         call = pack_call(args, kwargs, id_of) if args or kwargs else _values.NOTHING
         numbers = client.call_actor(handle._id, self._name, call, self._options)
@@ -189,7 +222,7 @@ _SPECIAL = ("__ray_terminate__", "__ray_ready__", "__ray_call__")
 class ActorHandle:
     """An actor. The last handle that goes out of scope ends it, unless it is detached."""
 
-    def __init__(self, number: int, client: Client, name: str, methods: dict[str, Options]) -> None:
+    def __init__(self, number: int, client: Client, name: str, methods: Methods) -> None:
         """Takes over a handle that the caller has counted."""
         self._id = number
         self._client = client
@@ -197,16 +230,14 @@ class ActorHandle:
         self._methods = methods
 
     def __getattr__(self, name: str) -> ActorMethod:
-        methods = self.__dict__.get("_methods") or {}
-        options = methods.get(name)
-        if options is None:
-            if name in _SPECIAL:
-                options = Options((), 1, 0, False, name)
-            else:
-                kind = self.__dict__.get("_class", "actor")
-                raise AttributeError(f"the actor class {kind} has no method {name!r}")
-        found = ActorMethod(self, name, options)
-        return found
+        methods: Methods = self.__dict__.get("_methods") or {}
+        found = methods.get(name)
+        if found is not None:
+            return ActorMethod(self, name, *found)
+        if name in _SPECIAL:
+            return ActorMethod(self, name, Options((), 1, 0, False, name))
+        kind = self.__dict__.get("_class", "actor")
+        raise AttributeError(f"the actor class {kind} has no method {name!r}")
 
     def __del__(self) -> None:
         try:
@@ -240,7 +271,7 @@ class ActorHandle:
         return self._actor_id
 
 
-def _restore_handle(number: int, name: str, methods: dict[str, Options]) -> ActorHandle:
+def _restore_handle(number: int, name: str, methods: Methods) -> ActorHandle:
     client = get_client()
     with client.lock:
         entry = client.entries.get(number)
@@ -319,16 +350,16 @@ class ActorClass:
             "max_pending_calls": count_of(options, "max_pending_calls", -1, -1),
         }
 
-    def _get_methods(self, options: dict[str, Any]) -> dict[str, Options]:
+    def _get_methods(self, options: dict[str, Any]) -> Methods:
         retries = count_of(options, "max_task_retries", 0, -1)
-        found = {}
+        found: Methods = {}
         for name, function in inspect.getmembers(self._class, callable):
             if name.startswith("__") and name not in ("__call__", "__init__"):
                 continue
             if name == "__init__":
                 continue
             own = getattr(function, "__rt_method__", {})
-            found[name] = Options(
+            made = Options(
                 (),
                 returns_of(own.get("num_returns"), function),
                 int(own.get("max_task_retries", retries)),
@@ -336,12 +367,16 @@ class ActorClass:
                 name,
                 ahead_max=ahead_of(own),
             )
+            is_method = inspect.isfunction(inspect.getattr_static(self._class, name))
+            found[name] = (made, takes_of(function, is_method))
         return found
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Starts an actor with these arguments of its constructor. Raises TypeError when the
         constructor does not take them."""
-        _check_arguments(self._class, args, kwargs)
+        takes = takes_of(self._class)
+        if takes is not None:
+            takes.check(self._class.__name__, args, kwargs)
         client = get_client()
         options = self._read(self._options)
         name = options["name"]
@@ -372,17 +407,6 @@ class ActorClass:
 
     def __reduce__(self) -> Any:
         return (ActorClass, (self._class, self._options))
-
-
-def _check_arguments(made: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    try:
-        signature = inspect.signature(made)
-    except (TypeError, ValueError):  # It has none, being written in C.
-        return
-    try:
-        signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{made.__name__}.remote(): {error}") from None
 
 
 def get_actor(name: str, namespace: Optional[str] = None) -> ActorHandle:

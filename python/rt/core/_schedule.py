@@ -252,7 +252,8 @@ class Schedule:
             if task is not None:
                 conn.load_s = max(0.0, conn.load_s - task.function.cost_s)
                 self._return_loans(conn, task)
-                if task.cancelled:
+                if task.cancelled:  # The process found it no more.
+                    self.hub.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
                     continue
                 self.add_again(task)
         if had_work and not conn.inflight:

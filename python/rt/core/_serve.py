@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 from rt.core._places import Conn
@@ -39,7 +40,12 @@ def _done(hub: Hub, conn: Conn, number: int, results: list[Result], seconds: flo
     if task.actor is None:
         task.function.took(seconds)
     _borrowed_back(hub, results)
-    if task.options.num_returns == STREAM:
+    if task.cancelled and task.actor is not None:  # Its thread could not be interrupted.
+        hub.fail_with(task, TaskCancelledError(f"{task.name} was cancelled"))
+        for _, refs in results:
+            for ref in refs:
+                hub.release(ref)
+    elif task.options.num_returns == STREAM:
         hub.close_stream(task, None, ())
     else:
         for each, (packed, refs) in zip(task.returns, results):
@@ -57,7 +63,7 @@ def _next(hub: Hub, conn: Conn, task: Task) -> None:
 
 def _raised(
     hub: Hub, conn: Conn, number: int, packed: Packed, refs: tuple[int, ...], seconds: float,
-    may_retry: bool,
+    may_retry: bool, results: Sequence[Result] = (),
 ) -> None:  # fmt: skip
     task = _task_of(hub, conn, number)
     if task is None:
@@ -73,7 +79,9 @@ def _raised(
         else:
             hub.schedule.add_again(task)
     else:
-        _borrowed_back(hub, [(packed, refs)])
+        _borrowed_back(hub, [*results, (packed, refs)])
+        for each, result in zip(task.returns, results):  # Yielded before it raised.
+            hub.set_value(each, *result)
         hub.fail_task(task, packed, refs)
     _next(hub, conn, task)
 
@@ -363,7 +371,7 @@ def _made(hub: Hub, conn: Conn, error: Optional[Packed]) -> None:
     hub.actors.made(conn, error)
 
 
-def _introduced(hub: Hub, conn: Conn, name: str, methods: dict[str, Options]) -> None:
+def _introduced(hub: Hub, conn: Conn, name: str, methods: dict[str, Any]) -> None:
     hub.actors.introduced(conn, name, methods)
 
 

@@ -347,6 +347,9 @@ class Places:
                 )  # fmt: skip
             except (RtError, ValueError) as error:
                 code = getattr(error, "code", "")
+                if code == _driver.BRIDGE_ENDED:
+                    self._lose(str(error))
+                    return
                 if code not in _driver.ASK_AGAIN and str(error) != told and not self.is_closed:
                     told = str(error)
                     print(f"rt: executors are not heard of: {error}", file=sys.stderr, flush=True)
@@ -366,6 +369,17 @@ class Places:
                 self._newest.pop(number)
                 why = "the head does not know it any more"
                 self._apply({"id": number, "state": "ENDED", "outcome": "LOST", "reason": why})
+
+    def _lose(self, why: str) -> None:
+        """The cluster cannot be reached any more: what runs or waits ends with an error."""
+        schedule = self._hub.schedule
+        with self._hub.lock:
+            for pool in list(schedule.pools.values()):
+                for executor in list(pool.slots):
+                    schedule.slot_went(pool, executor, why, False)
+            for pool in list(schedule.pools.values()):
+                schedule.cannot(pool, why)
+        self._hub.pump.wake()
 
     def _apply(self, each: dict[str, Any]) -> None:
         number = int(each["id"])

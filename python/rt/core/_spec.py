@@ -36,7 +36,7 @@ def executor_spec(
         "name": os.path.basename(sys.argv[0] or "python") or "python",
         "argv": [sys.executable, "-m", "rt._executor"],
         "env": env,
-        "resources": dict(resources),
+        "resources": _request(resources),
         "params": params,
     }
     if driver.embedded:
@@ -45,6 +45,13 @@ def executor_spec(
         spec["bundle"] = os.environ["RT_BUNDLE"]
     stored.add_to(spec, code_of(shape))
     return spec
+
+
+def _request(resources: tuple[tuple[str, float], ...]) -> dict[str, Any]:
+    """What the head is asked for. A resource of the user's own may have any name, also "custom"."""
+    known = {name: amount for name, amount in resources if name in ("cpu", "gpu", "memory")}
+    own = {name: amount for name, amount in resources if name not in known}
+    return {**known, "custom": own} if own else known
 
 
 def code_of(shape: Shape) -> Code:

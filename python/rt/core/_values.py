@@ -21,6 +21,7 @@ import threading
 from typing import Any, Callable, Optional, Union
 
 from rt import _pickle
+from rt.core._pages import File, Pages
 
 INLINE_MAX = 100_000  # Bytes; Ray's bound, too.
 _ALIGNMENT = 64  # Of buffers: vector instructions read aligned arrays faster.
@@ -39,10 +40,19 @@ class Shared:
     The file lives for as long as any process has its descriptor or a mapping of it.
     """
 
-    __slots__ = ("fd", "is_spilled", "layout", "size")
+    __slots__ = ("_file", "fd", "is_spilled", "layout", "size")
 
-    def __init__(self, fd: int, size: int, layout: Layout, is_spilled: bool = False) -> None:
+    def __init__(
+        self,
+        fd: int,
+        size: int,
+        layout: Layout,
+        is_spilled: bool = False,
+        file: Optional[File] = None,
+    ) -> None:
+        """file: what `fd` was opened from, to be used for another value afterwards."""
         self.fd = fd
+        self._file = file
         self.size = size
         self.layout = layout
         self.is_spilled = is_spilled
@@ -50,8 +60,16 @@ class Shared:
     def __del__(self) -> None:
         try:
             os.close(self.fd)
-        except (OSError, TypeError):
+            if self._file is not None:
+                reuse.give(self._file)
+        except (OSError, TypeError, AttributeError):
             pass
+
+    def give_back(self) -> None:
+        """Its memory is not kept for another value."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def parts(self) -> tuple[memoryview, list[memoryview]]:
         """The pickle and the buffers, mapped read-only. The mapping lives as long as they do."""
@@ -71,6 +89,26 @@ class Shared:
     @staticmethod
     def _buffers(buffers: list[memoryview]) -> list[Any]:
         return [pickle.PickleBuffer(each) for each in buffers]
+
+
+class _Reuse:
+    """The memory files that this process uses again: those of a driver (rt/core/_pages.py)."""
+
+    pages: Optional[Pages] = None
+
+    def take(self, size: int) -> Optional[File]:
+        """A file for a value of this size; None: it is not to be used again."""
+        return None if self.pages is None else self.pages.take(size)
+
+    def give(self, file: File) -> None:
+        """The value of the file is gone."""
+        if self.pages is None:
+            file.close()
+        else:
+            self.pages.give(file)
+
+
+reuse = _Reuse()
 
 
 class Elsewhere:
@@ -111,6 +149,17 @@ def share(pickled: Any, buffers: list[Any]) -> Shared:
         end = -(-end // _ALIGNMENT) * _ALIGNMENT
         places.append((end, view.nbytes))
         end += view.nbytes
+    file = reuse.take(end)
+    if file is not None:
+        try:
+            file.write(memoryview(pickled).cast("B"), 0)
+            for view, (at, _) in zip(views, places):
+                file.write(view, at)
+            fd = file.open_read_only()
+        except BaseException:
+            file.close()
+            raise
+        return Shared(fd, end, (len(pickled), tuple(places)), file=file)
     fd = os.memfd_create("rt-value", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(fd, end)
@@ -144,6 +193,16 @@ def spill(shared: Shared, directory: str) -> Shared:
     return Shared(fd, shared.size, shared.layout, is_spilled=True)
 
 
+class _Bytes:
+    """Bytes as a buffer beside the pickle: copied once on either side."""
+
+    def __reduce__(self) -> Any:
+        return (bytes, (pickle.PickleBuffer(b""),))
+
+
+_BYTES = pickle.dumps(_Bytes(), 5, buffer_callback=lambda _: None)
+
+
 class _Collected(threading.local):
     """The references in the value that this thread packs."""
 
@@ -158,6 +217,8 @@ def pack(value: Any) -> tuple[Packed, tuple[int, ...]]:
     kind = type(value)
     if kind in _SIMPLE or (kind in _TEXTS and len(value) < INLINE_MAX):
         return pickle.dumps(value, 5), ()
+    if kind is bytes:
+        return share(_BYTES, [value]), ()
     file = io.BytesIO()
     buffers: list[pickle.PickleBuffer] = []
     before, collected.ids = collected.ids, []
