@@ -16,10 +16,12 @@ from typing import Any, Optional
 from rt import _api, _script, _session
 from rt._checkpoint import Checkpoint
 from rt._session import Session
-from rt.elastic import checkpoint, env
+from rt.elastic import checkpoint, collective, env
 
 EXIT_TERMINATED = 143
-REQUEST_WAIT_S = 30.0  # For a request that another rank has had already.
+REQUEST_WAIT_S = 2.0  # Of ranks that save, for a request that some of them have had already.
+LATE_REQUEST_S = 10.0  # Of a rank that is asked only once it has reported.
+REQUEST_LOOK_S = 0.005
 PROFILE_INTERVAL_S = 30.0
 
 _signalled = False
@@ -81,23 +83,41 @@ def save(row: dict[str, Any], with_checkpoint: bool, on_request: bool) -> None:
         if own.rank == 0:
             saved = Checkpoint(staging)
             saved.is_given = True
-        _await_request(own, on_request)
+        ends = on_request and _await_requests(own)
         _api.report_at_barrier(row, saved)
-        if saved is None and (own.pausing or own.moving):
+        if ends:
+            _await_late_request(own)
+        if own.pausing or own.moving:
             own.leave(True)
         own.checkpoint_served()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _await_request(own: Session, on_request: bool) -> None:
-    """All ranks are asked to save, but not at the same moment: a rank that went on would wait in
-    its next step for those that end."""
+def _await_requests(own: Session) -> bool:
+    """Returns on all ranks at once: when all were asked to save, when none is asked any more (the
+    request was withdrawn), or when REQUEST_WAIT_S have passed. Whether some rank ends after it.
+
+    Ranks are not asked at the same moment, and one that went on would wait in its next step for
+    those that end.
+    """
     end = time.monotonic() + REQUEST_WAIT_S
-    while on_request and own.checkpoint_requested() is None and time.monotonic() < end:
-        if own.stopping:
-            return
-        time.sleep(0.002)  # It polls its socket, and is asked within milliseconds.
+    while True:
+        asked = own.checkpoint_requested() is not None or own.stopping
+        ends = own.pausing or own.moving or own.stopping
+        said = collective.gather([asked, ends, time.monotonic() >= end])
+        count = sum(1 for each in said if each[0])
+        if count in (0, len(said)) or said[0][2]:
+            return any(each[1] for each in said)
+        time.sleep(REQUEST_LOOK_S)
+
+
+def _await_late_request(own: Session) -> None:
+    """Where other ranks end now. (A rank of a fixed number is not asked before it has reported.)"""
+    end = time.monotonic() + LATE_REQUEST_S
+    while not (own.pausing or own.moving or own.stopping) and time.monotonic() < end:
+        time.sleep(REQUEST_LOOK_S)
+        own.checkpoint_requested()  # It reads what the worker has sent.
 
 
 def takes_profile() -> bool:
