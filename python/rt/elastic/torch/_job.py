@@ -280,11 +280,13 @@ class Job:
 
     # The batch size.
 
-    def note_times(self, step: Step, early: list[float], last_s: float, sync_s: float) -> None:
-        """The seconds of one step's micro-batches."""
+    def note_times(
+        self, step: Step, early: list[float], last_s: float, sync_s: float, is_warm: bool
+    ) -> None:
+        """The seconds of one step's micro-batches. Those of a first step are not typical."""
         self._samples[0] += step.count
         self._samples[1] += sum(early) + last_s
-        if step.count == step.batch:
+        if is_warm and step.count == step.batch:
             self.metrics.profile.add(self._key(step), early, last_s, sync_s)
 
     def _key(self, step: Step) -> Key:
