@@ -5,12 +5,14 @@ Outside a trial, SIGTERM and SIGINT ask for a checkpoint, if there is a place fo
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
+import uuid
 from typing import Any, Optional
 
 from rt import _api, _script, _session
@@ -61,37 +63,65 @@ def can_save() -> bool:
     return session() is not None or env.checkpoint_path() is not None
 
 
-def save(row: dict[str, Any], with_checkpoint: bool, on_request: bool) -> None:
+def save(
+    row: dict[str, Any], with_checkpoint: bool, on_request: bool, is_last: bool = False
+) -> None:
     """Reports a row, with a checkpoint or without; every rank calls it at the same step.
 
-    `on_request`: a checkpoint was requested from some rank. It returns when the run goes on.
+    `on_request`: a checkpoint was requested from some rank. It returns when the run goes on. A full
+    disk is no reason to end a run, except for the checkpoint with which it ends: OSError is raised.
     """
     own = session()
     if own is None:
+        ends = on_request and with_checkpoint
         if with_checkpoint:
-            checkpoint.save_all_states()
-        if on_request and with_checkpoint:
+            _save_states(None, ends or is_last)
+        if ends:
             sys.exit(EXIT_TERMINATED)
         return
     if not with_checkpoint:
         _api.report_at_barrier(row)
         return
-    staging = tempfile.mkdtemp(prefix=".elastic-", dir=os.environ.get("RT_TRIAL_DIR") or None)
+    directory = os.environ.get("RT_TRIAL_DIR") or tempfile.gettempdir()
+    staging = os.path.join(directory, f".elastic-{uuid.uuid4().hex}")
     try:
-        checkpoint.save_all_states(staging)
+        is_saved = _save_states(staging, is_last)
         saved = None
-        if own.rank == 0:
+        if own.rank == 0 and is_saved:
             saved = Checkpoint(staging)
             saved.is_given = True
         ends = on_request and _await_requests(own)
         _api.report_at_barrier(row, saved)
-        if ends:
+        if ends and is_saved:
             _await_late_request(own)
-        if own.pausing or own.moving:
+        if is_saved and (own.pausing or own.moving):
             own.leave(True)
         own.checkpoint_served()
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _save_states(directory: Optional[str], must: bool) -> bool:
+    """Saves all states; whether it could, which rank 0 tells the others."""
+    full = False
+    try:
+        checkpoint.save_all_states(directory)
+    except (OSError, RuntimeError) as error:  # PyTorch raises the latter because of the former.
+        found = _full_disk(error)
+        if found is None:
+            raise
+        if must:
+            raise found from error
+        full = True
+        print(f"rt.elastic: no checkpoint was saved: {found}", file=sys.stderr, flush=True)
+    return not collective.broadcast(full)
+
+
+def _full_disk(error: Optional[BaseException]) -> Optional[OSError]:
+    """What says in the error, or in one that led to it, that a disk is full."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return error
+    return None if error is None else _full_disk(error.__cause__ or error.__context__)
 
 
 def _await_requests(own: Session) -> bool:
