@@ -8,6 +8,7 @@ import gc
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any, Optional
 
 import pytest
@@ -81,7 +82,7 @@ def test_a_request_to_one_rank_alone_delays_the_others_by_a_moment(tmp_path: Pat
         assert seconds < _trial.REQUEST_WAIT_S + 5 and not left
 
 
-@pytest.mark.parametrize("way", ["regular", "failed", "amid a sum"])
+@pytest.mark.parametrize("way", ["regular", "failed", "stopped", "amid a sum"])
 def test_the_process_group_is_left_where_nobody_has_to_be_waited_for(
     tmp_path: Path, way: str
 ) -> None:
@@ -90,6 +91,9 @@ def test_the_process_group_is_left_where_nobody_has_to_be_waited_for(
         dist, job = torch.distributed, _job.current()
         if way == "failed":
             sys.last_type = ValueError
+        elif way == "stopped":
+            stopped: Any = SimpleNamespace(terminated=True)
+            _trial.session = lambda: stopped  # type: ignore[assignment]
         elif way == "amid a sum":
             job.exchange.start([0.0], None)
         before = dist.is_initialized()

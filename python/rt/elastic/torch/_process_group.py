@@ -63,7 +63,8 @@ def init_process_group(
 def _leave() -> None:
     """At a regular end of the process, which PyTorch otherwise aborts now and then (134) because
     gloo's threads still run. It would wait for other ranks if a sum were under way."""
-    failed = getattr(sys, "last_type", None) is not None
+    own = _trial.session()
+    failed = getattr(sys, "last_type", None) is not None or (own is not None and own.terminated)
     if failed or not dist.is_initialized() or dist.get_backend() != "gloo":
         return
     if _job.current().exchange.is_idle:
