@@ -176,5 +176,29 @@ class ElasticTest(ElasticRun):
         self.assertTrue(found)
 
 
+@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
+class FirstReportTest(ElasticRun):
+    """A run whose first epoch takes seconds, and which saves nothing before its end."""
+
+    train = (TRAIN.replace(", checkpoint_interval_s=0", "").replace("randn(96, 8)", "randn(960, 8)")
+             .replace("epoch == 1 + turn", "epoch == turn")
+             .replace("            if held", "            time.sleep(0.05 * (turn == 0))\n"
+                      "            if held"))
+
+    def test_a_resize_before_the_first_report_loses_no_step(self) -> None:
+        client = self.start("first", "resize", 2)
+        self.held(0)
+        self.cluster.rt("trial", "resize", self.trial("first")["id"], "--ranks", "1")
+        for turn in range(2):
+            (self.files / f"go-{turn}").touch()
+        self.end(client, "first")
+        attempts = self.trial("first")["attempts"]
+        self.assertEqual([(one["generation"], len(one["members"]), one["outcome"])
+                          for one in attempts], [(1, 2, "RESIZED"), (2, 1, "SUCCEEDED")])
+        last, first = self.steps(1, 1)[-1], self.steps(1, 2)[0]
+        self.assertEqual(last[0], 0)
+        self.assertEqual(first[:2], [0, last[1] + 16])
+
+
 if __name__ == "__main__":
     unittest.main()

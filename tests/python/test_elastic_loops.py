@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import rt.elastic.torch as adl  # noqa: E402
 from elastic_ranks import Ranks, run_ranks  # noqa: E402
 from rt.elastic.torch import _job  # noqa: E402
-from test_elastic_torch import Points, Run, network, trained  # noqa: E402
+from test_elastic_torch import SAMPLES, Points, Run, network, trained  # noqa: E402
 from torch import nn  # noqa: E402
 
 
@@ -141,3 +141,59 @@ def test_an_overflow_in_any_micro_batch_leaves_out_the_step_on_all_ranks(
         assert [each[:2] for each in results] == [[weights, factors]] * ranks
         assert weights[1] == weights[0] and len(set(weights)) == 3
         assert factors == [256, 128, 128, 128]
+
+
+def test_a_pass_of_one_step_is_measured_from_its_second_on(tmp_path: Path) -> None:
+    def run(batch: int) -> Any:
+        training = Run(batch=batch, epochs=4)
+        counts = []
+        for _ in adl.remaining_epochs_until(4):
+            for inputs, labels, _ in training.loader:
+                training.optimizer.zero_grad()
+                nn.functional.cross_entropy(training.model(inputs), labels).backward()
+                training.optimizer.step()
+            counts.append([adl.metrics()["throughput"], _job.current().metrics.profile.count])
+        return counts
+
+    found = run_ranks(1, lambda _rank: run(SAMPLES), tmp_path / "whole")[0]
+    assert [count for _, count in found] == [0, 1, 2, 3]
+    assert all(throughput > 0 for throughput, _ in found)
+    # A step of fewer samples than the batch says nothing of a whole one.
+    found = run_ranks(1, lambda _rank: run(SAMPLES + 1), tmp_path / "part")[0]
+    assert [count for _, count in found] == [0, 0, 0, 0]
+    assert all(throughput > 0 for throughput, _ in found)
+
+
+def test_a_closure_is_refused_because_micro_batches_would_be_lost(tmp_path: Path) -> None:
+    def run(_rank: int) -> Any:
+        training, said = Run(epochs=1), []
+        for inputs, labels, _ in training.loader:
+            loss = nn.functional.cross_entropy(training.model(inputs), labels)
+            loss.backward()
+            try:
+                training.optimizer.step(lambda loss=loss: loss)
+            except RuntimeError as error:
+                said.append(str(error))
+            training.optimizer.step(None)  # No closure.
+            break
+        return [said, _job.current().metrics.done]
+
+    said, done = run_ranks(1, run, tmp_path)[0]
+    assert len(said) == 1 and "call backward() before optimizer.step()" in said[0]
+    assert done == 1
+
+
+def test_a_script_with_another_optimizer_does_not_take_up_the_checkpoint(tmp_path: Path) -> None:
+    saved = {"ADAPTDL_CHECKPOINT_PATH": str(tmp_path / "saved")}
+
+    def adam(_rank: int) -> Any:
+        try:
+            Run(epochs=2, optimizer=lambda p: torch.optim.Adam(p, lr=0.1))
+        except ValueError as error:
+            return str(error)
+        return "nothing"
+
+    run_ranks(1, lambda _rank: Run(epochs=1).train().result, tmp_path / "first", **saved)
+    assert len(list((tmp_path / "saved").iterdir())) == 1
+    said = run_ranks(1, adam, tmp_path / "second", **saved)[0]
+    assert "optimizer of class SGD, not Adam" in said

@@ -77,30 +77,31 @@ def restored_directory() -> Optional[str]:
 
 
 def save_all_states(directory: Optional[str] = None) -> None:
-    """Saves all states: every rank calls it, rank 0 writes into `directory`.
+    """Saves all states: every rank calls it, rank 0 writes into `directory`, which it makes.
 
     By default it is a new checkpoint below ADAPTDL_CHECKPOINT_PATH; without that nothing is saved.
+    Where rank 0 cannot write, it raises OSError after the states were synchronised on all ranks.
     """
-    if directory is not None:
-        _write(directory)
+    root = env.checkpoint_path() if directory is None else None
+    if directory is None and root is None:
         return
-    root = env.checkpoint_path()
-    if root is None:
-        return
-    staging = os.path.join(root, f"_{_PREFIX}new")
-    if env.replica_rank() == 0:
-        shutil.rmtree(staging, ignore_errors=True)
-        os.makedirs(staging)
-    _write(staging)
-    if env.replica_rank() == 0:
-        _publish(root, staging)
-
-
-def _write(directory: str) -> None:
     for state in list(_states.values()):
         state.sync()
     if env.replica_rank() > 0:
         return
+    staging = os.path.join(root, f"_{_PREFIX}new") if root is not None else str(directory)
+    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        _write(staging)
+        if root is not None:
+            _publish(root, staging)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)  # The disk may be full.
+        raise
+
+
+def _write(directory: str) -> None:
+    os.makedirs(directory, 0o700)
     sums = {}
     for state in list(_states.values()):
         path = os.path.join(directory, state.name)

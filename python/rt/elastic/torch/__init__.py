@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -52,6 +53,11 @@ __all__ = [
     "report",
     "scaling_rules",
 ]
+
+
+# Half a million objects of PyTorch's modules. Without it an exit looks through all of them, which
+# takes a second, and a resize waits for it.
+gc.freeze()
 
 
 def remaining_epochs_until(epochs: int) -> Iterator[int]:

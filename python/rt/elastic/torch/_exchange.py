@@ -16,6 +16,11 @@ class Exchange:
         self._values: Optional[torch.Tensor] = None
         self._work: Any = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._values is None
+
     def start(self, control: list[float], measured: Optional[torch.Tensor]) -> None:
         """Adds up `control` and `measured` over the ranks; both lengths are alike everywhere."""
         values = torch.tensor(control, dtype=torch.float64)

@@ -201,13 +201,13 @@ class Job:
 
     # What is saved and reported.
 
-    def save(self, row: dict[str, Any], with_checkpoint: bool) -> None:
+    def save(self, row: dict[str, Any], with_checkpoint: bool, is_last: bool = False) -> None:
         """Reports a row, with a checkpoint or without; every rank calls it at the same step."""
         self.settle()
         began = time.monotonic()
         asked, self._asked, self._asked_since = self._asked > 0, 0.0, None
         self._save_due = False
-        _trial.save(row, with_checkpoint, asked)
+        _trial.save(row, with_checkpoint, asked, is_last)
         if with_checkpoint:
             self._saved_at = time.monotonic()
             self._save_s = self._saved_at - began
@@ -223,7 +223,7 @@ class Job:
         row = {**self.values(), "epoch": self.epochs.finished, **self.row}
         self.row = {}
         if _trial.session() is not None or self._save_due:
-            self.save(row, self._save_due)
+            self.save(row, self._save_due, is_last)
 
     def values(self) -> dict[str, Any]:
         """The numbers that are reported and shown in TensorBoard."""
@@ -280,11 +280,13 @@ class Job:
 
     # The batch size.
 
-    def note_times(self, step: Step, early: list[float], last_s: float, sync_s: float) -> None:
-        """The seconds of one step's micro-batches."""
+    def note_times(
+        self, step: Step, early: list[float], last_s: float, sync_s: float, is_warm: bool
+    ) -> None:
+        """The seconds of one step's micro-batches. Those of a first step are not typical."""
         self._samples[0] += step.count
         self._samples[1] += sum(early) + last_s
-        if step.count == step.batch:
+        if is_warm and step.count == step.batch:
             self.metrics.profile.add(self._key(step), early, last_s, sync_s)
 
     def _key(self, step: Step) -> Key:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime
 import os
+import sys
 from typing import Any, Optional
 
 import torch
@@ -50,10 +52,23 @@ def init_process_group(
             under = "env://" if _has_torchrun() else meet
             arguments["init_method"] = init_method or under
         dist.init_process_group(**arguments)
+        if size > 1:
+            atexit.register(_leave)
     size = dist.get_world_size()
     store = dist.PrefixStore("rt.elastic", dist.distributed_c10d._get_default_store())
     collective.initialize(store if size > 1 else None, dist.get_rank(), size)
     _trial.catch_signals()
+
+
+def _leave() -> None:
+    """At a regular end of the process, which PyTorch otherwise aborts now and then (134) because
+    gloo's threads still run. It would wait for other ranks if a sum were under way."""
+    own = _trial.session()
+    failed = getattr(sys, "last_type", None) is not None or (own is not None and own.terminated)
+    if failed or not dist.is_initialized() or dist.get_backend() != "gloo":
+        return
+    if _job.current().exchange.is_idle:
+        dist.destroy_process_group()
 
 
 def _has_torchrun() -> bool:

@@ -126,6 +126,7 @@ class AdaptiveDataLoader(DataLoader[Any]):
         self.max_batch_size: Optional[int] = None
         self.local_bounds: Optional[tuple[int, int]] = None
         self.accumulates = False
+        self._is_warm = False  # A first step of a pass is like others: the one before was, too.
         self._batches = _Batches()
         self._draws = torch.Generator()  # Not the global one: a restart would disturb it.
         more.setdefault("generator", self._draws)
@@ -369,9 +370,9 @@ class AdaptiveDataLoader(DataLoader[Any]):
                     job.model.end_micro_batch()
                 times.append(time.perf_counter() - began)
             state.index = step.start + step.count
-            if number > 0:  # The first step also warms up.
-                synced = job.model.sync_s if job.model is not None else 0.0
-                job.note_times(step, times[:-1], times[-1], synced)
+            synced = job.model.sync_s if job.model is not None else 0.0
+            job.note_times(step, times[:-1], times[-1], synced, number > 0 or self._is_warm)
+            self._is_warm = step.count >= self.length  # A pass may have no second step.
             job.boundary()
             if self._adopt(job) or self._is_over(job):
                 if state.index >= self.length:

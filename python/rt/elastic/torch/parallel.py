@@ -283,6 +283,11 @@ class AdaptiveDataParallel(DistributedDataParallel):
         step = self._job.step
         if step is None:
             return self._step_original(*arguments, **named)
+        if any(each is not None for each in [*arguments, named.get("closure")]):
+            raise RuntimeError(
+                "optimizer.step(closure) cannot be used in a loop over an AdaptiveDataLoader: "
+                "call backward() before optimizer.step()"
+            )
         if self._pending:
             self._take(step)
         if not step.is_last:
@@ -458,9 +463,13 @@ class _ModelState(checkpoint.State):
         self._model = model
         self._parts = {"optimizer": optimizer, "lr_scheduler": scheduler, "mp_scaler": scaler}
 
+    def _given(self) -> list[tuple[str, Any]]:
+        return [(key, part) for key, part in self._parts.items() if part is not None]
+
     def save(self, fileobj: IO[bytes]) -> None:
         """Writes tensors and plain values: they load without unpickling code."""
-        saved = {key: part.state_dict() for key, part in self._parts.items() if part is not None}
+        saved: dict[str, Any] = {key: part.state_dict() for key, part in self._given()}
+        saved["kinds"] = {key: type(part).__name__ for key, part in self._given()}
         saved["model"] = self._model.module.state_dict()
         saved["gns"] = json.dumps(self._model.gns.state())
         saved["gns_kept"] = self._model.gns.kept()
@@ -470,10 +479,17 @@ class _ModelState(checkpoint.State):
         """Reads them on this rank's device. Raises ValueError if the model has changed."""
         device = next(self._model.module.parameters()).device
         saved = torch.load(fileobj, map_location=device, weights_only=True)
+        for key, part in self._given():
+            kind = saved.get("kinds", {}).get(key, type(part).__name__)
+            if kind != type(part).__name__:
+                raise ValueError(
+                    f"the checkpoint has an {key} of class {kind}, not {type(part).__name__}: the "
+                    "script was changed since. Start it as a new run"
+                )
         try:
             self._model.module.load_state_dict(saved["model"])
-            for key, part in self._parts.items():
-                if part is not None and key in saved:
+            for key, part in self._given():
+                if key in saved:
                     part.load_state_dict(saved[key])
             kept = saved["gns_kept"] if env.num_replicas() == 1 else {}
             self._model.gns.load(json.loads(saved["gns"]), kept)
