@@ -16,6 +16,7 @@
 #include "common/search/cma_search.h"
 #include "common/search/dehb_search.h"
 #include "common/search/gp_search.h"
+#include "common/search/mobster_search.h"
 #include "common/search/tpe_search.h"
 
 namespace rt {
@@ -25,6 +26,7 @@ const std::vector<const Searcher*>& Searchers() {
       &BasicSearch(), &TpeSearch(),          &TpeSearchWithoutBranches(),
       &CmaSearch(),   &CmaSearchFromSobol(), &GpSearch(),
       &AutoSearch(),  &BohbSearch(),         &DehbSearch(),
+      &MobsterSearch(),
   };
   return all;
 }
