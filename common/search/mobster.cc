@@ -14,8 +14,6 @@
 #include "common/search/value_model.h"
 #include "common/search/value_warp.h"
 
-#include <cstdlib>
-static double Knob(const char* n, double d) { const char* v = getenv(n); return v ? atof(v) : d; }
 namespace rt {
 namespace {
 
@@ -67,13 +65,13 @@ bool IsSame(const GaussianData& a, const GaussianData& b) {
 Mobster::Mobster(const Encoding& encoding, uint64_t seed, const MobsterOptions& options)
     : encoding_(encoding), seed_(seed), options_(options) {}
 
-std::vector<Mobster::Level> Mobster::LevelsOf(const Observations& seen) const {
+std::vector<Mobster::Level> Mobster::LevelsOf(const TrialsByRung& rungs) const {
   const size_t startup = options_.startup_trials > 0
                              ? options_.startup_trials
                              : std::clamp<size_t>(encoding_.axes().size(), 6, 50);
   std::vector<Level> levels;
   size_t most = 0;
-  for (auto& [milestone, trials] : RungsOf(seen)) {
+  for (const auto& [milestone, trials] : rungs) {
     std::set<double> different;
     size_t finite = 0;
     for (const FinishedTrial& trial : trials) {
@@ -145,22 +143,6 @@ bool Mobster::Learn(const std::vector<Level>& levels, const GiveUp& give_up) {
   return true;
 }
 
-// A trial without a value at the highest rung, started there or not, counts as if it had the one
-// that is expected: where it is, nothing more is to be learned by another trial.
-std::vector<Point> Mobster::OthersAt(const Observations& seen, const Level& top) const {
-  std::set<uint64_t> at_top;
-  for (const FinishedTrial& trial : top.trials) at_top.insert(trial.number);
-  std::vector<std::pair<uint64_t, Point>> others;
-  for (const FlyingTrial& trial : seen.in_flight)
-    if (!at_top.contains(trial.number)) others.emplace_back(trial.number, trial.point);
-  for (const FinishedTrial& trial : seen.finished)
-    if (!at_top.contains(trial.number)) others.emplace_back(trial.number, trial.point);
-  std::sort(others.rbegin(), others.rend());
-  std::vector<Point> points;
-  for (auto& [number, point] : others) points.push_back(std::move(point));
-  return points;
-}
-
 std::optional<Point> Mobster::Improvement(const Observations& seen,
                                           const std::vector<Level>& levels, const Taken& taken,
                                           Rng& rng, const GiveUp& give_up) {
@@ -174,26 +156,41 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
     if (give_up && give_up()) return std::nullopt;
     if (!process.Add(std::move(history[k]), learned_[k])) return Point{};
   }
-  const Level* top = &levels.back();
-  milestone_ = top->milestone;
-  std::vector<Point> others = OthersAt(seen, *top);
-  std::vector<std::pair<double, Point>> ranked;
-  for (const FinishedTrial& trial : top->trials)
-    if (std::isfinite(trial.value)) ranked.emplace_back(process.MeanAt(trial.point), trial.point);
-  for (size_t i = 0; i < others.size(); ++i) {
-    if (give_up && give_up()) return std::nullopt;
-    ranked.emplace_back(process.MeanAt(others[i]), others[i]);
-  }
-  std::sort(ranked.begin(), ranked.end());
+  milestone_ = levels.back().milestone;
   const size_t axes = encoding_.axes().size();
   ImprovementTask task{encoding_, taken, process, process.lowest(), Point(axes, 0), Point(axes, 1)};
+  std::vector<std::pair<double, Point>> ranked;
+  for (const Level& level : levels) {
+    for (const FinishedTrial& trial : level.trials) {
+      if (give_up && give_up()) return std::nullopt;
+      if (std::isfinite(trial.value))
+        ranked.emplace_back(process.MeanAt(trial.point), trial.point);
+    }
+  }
+  std::sort(ranked.begin(), ranked.end());
+  ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
   for (size_t i = 0; i < std::min(kBestKnown, ranked.size()); ++i)
     task.best.push_back(ranked[i].second);
-  if (Knob("BEL", 0) == 1) { others.clear(); for (auto& t : seen.in_flight) if (t.rungs.empty()) others.push_back(t.point); }
-  if (Knob("BEL", 0) == 2) others.clear();
-  if (others.size() > kBelievedMax) others.resize(kBelievedMax);
-  if (!process.Believe(others)) return Point{};
+  // Those that are recorded nowhere yet count as if they had the value that is expected of them.
+  std::vector<std::pair<uint64_t, Point>> pending;
+  for (const FlyingTrial& trial : seen.in_flight)
+    if (trial.rungs.empty()) pending.emplace_back(trial.number, trial.point);
+  std::sort(pending.rbegin(), pending.rend());
+  std::vector<Point> believed;
+  for (auto& [number, point] : pending)
+    if (believed.size() < kBelievedMax) believed.push_back(std::move(point));
+  if (!process.Believe(believed)) return Point{};
   return FindImprovement(task, rng, give_up);
+}
+
+// Low rungs may mislead, and only trials that were trained to their ends can tell.
+bool Mobster::IsEven(const TrialsByRung& rungs, uint64_t number) const {
+  const auto end = rungs.find(kTrainedToTheEnd);
+  const double known = end == rungs.end() ? 0 : static_cast<double>(end->second.size());
+  const double weight = options_.even_weight;
+  const double part = weight > 0 ? weight / (weight + known) : 0;
+  // Another stream than that of the model's draws for this trial.
+  return Rng(~seed_, number).Chance(std::max(options_.random_fraction, part));
 }
 
 std::optional<MobsterAnswer> Mobster::Suggest(const Observations& seen, uint64_t number,
@@ -202,8 +199,9 @@ std::optional<MobsterAnswer> Mobster::Suggest(const Observations& seen, uint64_t
   MobsterAnswer answer{.point = encoding_.Snap(ScrambledSobol(seed_, number, axes))};
   const Taken taken(encoding_, seen);
   Rng rng(seed_ ^ kProposalStream, number);
-  std::vector<Level> levels = axes > 0 ? LevelsOf(seen) : std::vector<Level>{};
-  if (Rng(~seed_, number).Chance(Knob("EVEN", 0))) levels.clear();
+  const TrialsByRung rungs = RungsOf(seen);
+  const bool has_model = axes > 0 && !IsEven(rungs, number);
+  const std::vector<Level> levels = has_model ? LevelsOf(rungs) : std::vector<Level>{};
   if (give_up && give_up()) return std::nullopt;
   if (!levels.empty()) {
     if (!Learn(levels, give_up)) return std::nullopt;

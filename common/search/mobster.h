@@ -20,6 +20,7 @@
 #include "common/search/model.h"
 #include "common/search/observations.h"
 #include "common/search/rung_process.h"
+#include "common/search/rungs.h"
 #include "common/search/taken.h"
 
 namespace rt {
@@ -28,6 +29,10 @@ namespace rt {
 inline constexpr size_t kMobsterHistoryMin = 20;
 
 struct MobsterOptions {
+  // Of the trials, those that are spread evenly whatever is known; and with n trials that were
+  // trained to their ends, even_weight / (even_weight + n) of them if that is more.
+  double random_fraction = 0.2;
+  double even_weight = 8;
   // Scrambled Sobol points before the model, counted by values at one rung; 0: one per axis, at
   // least 6 and at most 50.
   size_t startup_trials = 0;
@@ -62,13 +67,12 @@ class Mobster {
   };
 
   // Those with enough values, the lowest rung first; empty: there is no model.
-  std::vector<Level> LevelsOf(const Observations& seen) const;
+  std::vector<Level> LevelsOf(const TrialsByRung& rungs) const;
+  bool IsEven(const TrialsByRung& rungs, uint64_t number) const;
   // Of the first `count` trials, at most `most`. Failures count as the worst value.
   GaussianData DataOf(const Level& level, size_t count, size_t most) const;
   // False: given up.
   bool Learn(const std::vector<Level>& levels, const GiveUp& give_up);
-  // The points of the trials without a value at that rung, the newest first.
-  std::vector<Point> OthersAt(const Observations& seen, const Level& top) const;
   // nullopt: given up. Empty: the model has no answer.
   std::optional<Point> Improvement(const Observations& seen, const std::vector<Level>& levels,
                                    const Taken& taken, Rng& rng, const GiveUp& give_up);

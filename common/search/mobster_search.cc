@@ -10,6 +10,11 @@ namespace rt {
 namespace {
 
 constexpr MemberOption<MobsterOptions> kMobsterOptions[] = {
+    {"random_fraction", &MobsterOptions::random_fraction, nullptr, 0, 1,
+     "The part of the trials that is spread evenly (Sobol) whatever is known"},
+    {"even_weight", &MobsterOptions::even_weight, nullptr, 0, 10'000,
+     "With n trials trained to their ends, this / (this + n) of the trials are spread evenly, if "
+     "that is more"},
     {"startup_trials", nullptr, &MobsterOptions::startup_trials, 0, 10'000,
      "Evenly spread (Sobol) trials before the model, which begins with so many values at one rung; "
      "0: one per parameter, at least 6, at most 50"},

@@ -16,6 +16,7 @@
 #include "common/search/cma_search.h"
 #include "common/search/dehb_search.h"
 #include "common/search/gp_search.h"
+#include "common/search/mobster_search.h"
 #include "common/search/tpe_search.h"
 #include "tests/sim/wayward.h"
 
@@ -25,7 +26,8 @@ const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
       &BasicSearch(), &TpeSearch(),  &TpeSearchWithoutBranches(),
       &CmaSearch(),   &GpSearch(),   &AutoSearch(),
-      &BohbSearch(),  &DehbSearch(), &Wayward(),
+      &BohbSearch(),  &DehbSearch(), &MobsterSearch(),
+      &Wayward(),
   };
   return all;
 }

@@ -90,7 +90,7 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
         "pasha, pb2, pbt, pbt_replay, percentile_stopping");
   check(R"({"experiment":"e","command":["x"],"search":{"tpr":{}}})", "search/tpr",
-        "unknown search algorithm 'tpr'", "known: auto, basic, bohb, cmaes, dehb, gp, tpe");
+        "unknown search algorithm 'tpr'", "known: auto, basic, bohb, cmaes, dehb, gp, mobster, tpe");
   check(R"({"experiment":"e","command":["x"],"search":{"basic":{"points":[1]}}})",
         "search/basic/points", "a point must be a map");
   check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
