@@ -23,9 +23,16 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),          &TpeSearchWithoutBranches(),
-      &CmaSearch(),   &CmaSearchFromSobol(), &GpSearch(),
-      &AutoSearch(),  &BohbSearch(),         &DehbSearch(),
+      &BasicSearch(),
+      &TpeSearch(),
+      &TpeSearchWithoutBranches(),
+      &CmaSearch(),
+      &CmaSearchFromSobol(),
+      &GpSearch(),
+      &AutoSearch(),
+      &AutoSearchWithoutRungs(),
+      &BohbSearch(),
+      &DehbSearch(),
       &MobsterSearch(),
   };
   return all;

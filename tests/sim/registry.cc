@@ -24,9 +24,16 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),  &TpeSearchWithoutBranches(),
-      &CmaSearch(),   &GpSearch(),   &AutoSearch(),
-      &BohbSearch(),  &DehbSearch(), &MobsterSearch(),
+      &BasicSearch(),
+      &TpeSearch(),
+      &TpeSearchWithoutBranches(),
+      &CmaSearch(),
+      &GpSearch(),
+      &AutoSearch(),
+      &AutoSearchWithoutRungs(),
+      &BohbSearch(),
+      &DehbSearch(),
+      &MobsterSearch(),
       &Wayward(),
   };
   return all;
