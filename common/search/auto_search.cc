@@ -17,15 +17,16 @@ absl::Status CheckAutoSpace(const Space& space) {
 }
 
 AlgorithmTable MakeAutoTable(uint32_t version) {
-  return {.kind = AlgorithmKind::kSearch,
-          .name = "auto",
-          .version = version,
-          .meaning = "Chooses among the others by the space, the scheduler and the number of trials",
-          .options = GivenOptions(),
-          .needs_metric = true,
-          .knows_outcomes = true,
-          .reads_rungs = version >= 2,
-          .check_space = CheckAutoSpace};
+  return {
+      .kind = AlgorithmKind::kSearch,
+      .name = "auto",
+      .version = version,
+      .meaning = "Chooses among the others by the space, the scheduler and the number of trials",
+      .options = GivenOptions(),
+      .needs_metric = true,
+      .knows_outcomes = true,
+      .reads_rungs = version >= 2,
+      .check_space = CheckAutoSpace};
 }
 
 // With several objectives or constraints: GP-BO while its time is worth it, and TPE.

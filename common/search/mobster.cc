@@ -33,8 +33,8 @@ constexpr size_t kBelievedMax = 100, kBestKnown = 5;
 size_t LearnedCount(size_t values) {
   size_t count = std::min<size_t>(values, 3);
   for (;;) {
-    const size_t next = std::max(
-        count + 1, static_cast<size_t>(kLearnedGrowth * static_cast<double>(count)));
+    const size_t next =
+        std::max(count + 1, static_cast<size_t>(kLearnedGrowth * static_cast<double>(count)));
     if (next > values) return count;
     count = next;
   }
@@ -82,9 +82,8 @@ std::vector<Mobster::Level> Mobster::LevelsOf(const TrialsByRung& rungs) const {
     if (finite < std::max<size_t>(options_.rows_min, 2) || different.size() < 2) continue;
     most = std::max(most, trials.size());
     levels.push_back({milestone, trials});
-    std::sort(
-        levels.back().trials.begin(), levels.back().trials.end(),
-        [](const FinishedTrial& a, const FinishedTrial& b) { return a.number < b.number; });
+    std::sort(levels.back().trials.begin(), levels.back().trials.end(),
+              [](const FinishedTrial& a, const FinishedTrial& b) { return a.number < b.number; });
   }
   if (most < startup) return {};
   if (levels.size() > kLevelsMax)
@@ -163,8 +162,7 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
   for (const Level& level : levels) {
     for (const FinishedTrial& trial : level.trials) {
       if (give_up && give_up()) return std::nullopt;
-      if (std::isfinite(trial.value))
-        ranked.emplace_back(process.MeanAt(trial.point), trial.point);
+      if (std::isfinite(trial.value)) ranked.emplace_back(process.MeanAt(trial.point), trial.point);
     }
   }
   std::sort(ranked.begin(), ranked.end());

@@ -22,8 +22,9 @@ constexpr MemberOption<MobsterOptions> kMobsterOptions[] = {
      "A rung with fewer values than this is not looked at"},
     // The work of one answer grows with its cube.
     {"history_max", nullptr, &MobsterOptions::history_max, static_cast<double>(kMobsterHistoryMin),
-     500, "The trials of a rung that the model looks at: half of them the best, the others evenly "
-          "by rank"},
+     500,
+     "The trials of a rung that the model looks at: half of them the best, the others evenly "
+     "by rank"},
 };
 
 absl::Status CheckMobsterSpace(const Space& space) {

@@ -208,11 +208,12 @@ std::string Simulation::WithOtherSearch(std::string text) const {
   if (at == std::string::npos) return text;
   if (drawn == 0) {
     const bool is_plain = Rng(seed_, kSearchStream + 3).Below(2) == 0;
-    const char* const of_rungs[] = {R"({"dehb":{"population_size":4}})",
-                                    R"({"bohb":{"rows_min":1,"random_fraction":0.2}})",
-                                    R"({"mobster":{"startup_trials":3,"even_weight":0}})"};
-    const uint64_t chosen = Rng(seed_, kSearchStream + 4).Below(std::size(of_rungs));
-    return is_plain ? text : text.replace(at, tpe.size(), of_rungs[chosen]);
+    const char* of_rungs = Rng(seed_, kSearchStream + 4).Below(2) == 0
+                               ? R"({"dehb":{"population_size":4}})"
+                               : R"({"bohb":{"rows_min":1,"random_fraction":0.2}})";
+    if (Rng(seed_, kSearchStream + 5).Below(3) == 0)
+      of_rungs = R"({"mobster":{"startup_trials":3,"even_weight":0}})";
+    return is_plain ? text : text.replace(at, tpe.size(), of_rungs);
   }
   text.replace(at, tpe.size(), models[drawn]);
   const bool is_conditional = Rng(seed_, kSearchStream + 1).Below(2) == 0;

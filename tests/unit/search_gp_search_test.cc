@@ -133,8 +133,8 @@ TEST_CASE("auto: each scheduler that has rungs is one for mobster, in version 2"
   for (const AlgorithmTable* table : AlgorithmTables(AlgorithmKind::kScheduler)) {
     INFO(table->name);
     if (table->changes_params) continue;  // Refused beside a search that learns.
-    const auto spec = ModelledSpec(kMixedSpace, R"("auto")",
-                                   R"("scheduler":")" + table->name + R"(",)");
+    const auto spec =
+        ModelledSpec(kMixedSpace, R"("auto")", R"("scheduler":")" + table->name + R"(",)");
     REQUIRE(spec.ok());
     const bool has_rungs = SearcherOf(*spec).Explain(*spec).find("mobster: ") == 0;
     CHECK(has_rungs == table->has_rungs);

@@ -11,12 +11,12 @@ namespace {
 
 const char* const kMobsterOnly = R"({"random_fraction":0,"even_weight":0})";
 
-absl::StatusOr<ExperimentSpec> MobsterSpec(const std::string& mobster,
-                                           const std::string& mode = "min",
-                                           const std::string& space = R"({"x":{"uniform":[0,1]}})") {
-  const auto json = Json::Parse(
-      R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" + mode +
-      R"(","num_samples":50,"search":{"mobster":)" + mobster + R"(},"space":)" + space + "}");
+absl::StatusOr<ExperimentSpec> MobsterSpec(
+    const std::string& mobster, const std::string& mode = "min",
+    const std::string& space = R"({"x":{"uniform":[0,1]}})") {
+  const auto json = Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" +
+                                mode + R"(","num_samples":50,"search":{"mobster":)" + mobster +
+                                R"(},"space":)" + space + "}");
   REQUIRE(json.ok());
   return ParseExperimentSpec(*json);
 }
@@ -81,7 +81,8 @@ TEST_CASE("mobster search: known results are of trials that were trained to thei
   for (int i = 0; i < 20; ++i)
     known += std::string(i == 0 ? "" : ",") + R"({"config":{"x":)" + Json((i + 0.5) / 20).Dump() +
              R"(},"value":)" + Json(std::abs((i + 0.5) / 20 - 0.1)).Dump() + "}";
-  const auto spec = MobsterSpec(R"({"random_fraction":0,"even_weight":0,"evaluated":[)" + known + "]}");
+  const auto spec =
+      MobsterSpec(R"({"random_fraction":0,"even_weight":0,"evaluated":[)" + known + "]}");
   REQUIRE(spec.ok());
   CHECK(std::abs(NextOf(*spec, 1) - 0.1) < 0.1);
 }

@@ -88,9 +88,11 @@ TEST_CASE("mobster: improvement is expected at the highest rung that has values"
   CHECK(!Asked(square, Opposed(square, 5, 0)).milestone.has_value());
   CHECK(Asked(square, Opposed(square, 6, 2)).milestone == 1);
   CHECK(Asked(square, Opposed(square, 30, 3)).milestone == 3);
-  CHECK(Asked(square, Opposed(square, 30, 3), 1'000, {.random_fraction = 0, .even_weight = 0, .rows_min = 4})
+  CHECK(Asked(square, Opposed(square, 30, 3), 1'000,
+              {.random_fraction = 0, .even_weight = 0, .rows_min = 4})
             .milestone == 1);
-  CHECK(!Asked(square, Opposed(square, 30, 3), 1'000, {.random_fraction = 0, .even_weight = 0, .startup_trials = 31})
+  CHECK(!Asked(square, Opposed(square, 30, 3), 1'000,
+               {.random_fraction = 0, .even_weight = 0, .startup_trials = 31})
              .milestone.has_value());
   Observations seen = Opposed(square, 30, 30);
   for (uint64_t number = 50; number < 55; ++number)
@@ -139,7 +141,8 @@ TEST_CASE("mobster: a part of the trials is spread evenly, most of them at first
   Observations seen = Opposed(square, 12, 12);
   CHECK(even_of(seen) == 200);  // None was trained to its end.
   for (uint64_t number = 0; number < 60; ++number) {
-    seen.finished.push_back({100 + number, ScrambledSobol(3, number, 2), 0.1 * static_cast<double>(number % 7)});
+    seen.finished.push_back(
+        {100 + number, ScrambledSobol(3, number, 2), 0.1 * static_cast<double>(number % 7)});
     if (number == 7) CHECK(std::abs(even_of(seen) - 100) < 30);
   }
   CHECK(std::abs(even_of(seen) - 40) < 20);

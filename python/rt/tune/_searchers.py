@@ -457,7 +457,8 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     name = type(search).__name__
     raise ValueError(
         f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, AutoSearch, "
-        "TPESearch, CMAESSearch, GPSearch, MobsterSearch, DEHBSearch, and subclasses of tune.search.Searcher"
+        "TPESearch, CMAESSearch, GPSearch, MobsterSearch, DEHBSearch, and subclasses of "
+        "tune.search.Searcher"
     )
 
 

@@ -2,15 +2,21 @@
 //   bench_fidelity [problems=mfh3_good,…] [methods=default,…] [seeds=0:30] [workers=4]
 //                  [budget=100]
 //   bench_fidelity list
-// A line per run and budget: problem, method, seed, whole trainings' time, regret, trials. The
-// second prints the methods with their search and scheduler.
+//   bench_fidelity latency
+// A line per run and budget: problem, method, seed, budget, regret, trials, seconds of CPU. A
+// budget is the time of so many whole trainings, summed over the workers. The second prints the
+// methods with their search and scheduler, the third milliseconds of CPU per answer of mobster.
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
+#include "common/search/sobol_search.h"
 #include "search/rung_race.h"
 
 namespace rt::bench {
@@ -76,6 +82,43 @@ void Run(const FidelityProblem& problem, const Method& method, uint64_t seed, si
   std::fflush(stdout);
 }
 
+// Milliseconds per answer with `trials` open trials on six axes, all of which are recorded at the
+// first of five rungs, and every third one at the next; one more comes before each answer.
+void PrintLatency(size_t trials) {
+  constexpr size_t kAnswers = 31;
+  const FidelityProblem& problem = FidelityProblems()[2];
+  const absl::StatusOr<Json> json = Json::Parse(
+      R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min","num_samples":-1,)"
+      R"("search":{"mobster":{"random_fraction":0,"even_weight":0}},"space":)" +
+      problem.space + "}");
+  const absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(*json);
+  GuardedModel model(*spec, 7);
+  std::vector<TrialResult> results;
+  std::vector<double> millis;
+  while (results.size() < trials + kAnswers) {
+    const std::string params = SobolConfiguration(*spec, 7, results.size()).Dump();
+    if (results.size() >= trials) {
+      const double start = CpuSeconds();
+      RT_CHECK(model.Ask(results, {}).ok());
+      millis.push_back(1e3 * (CpuSeconds() - start));
+    }
+    const std::unique_ptr<Curve> curve =
+        problem.train(ValuesOf(*Json::Parse(params)), Rng(1, results.size()));
+    size_t unit = 0, place = results.size();
+    model.Add(params);
+    results.push_back({});
+    for (size_t milestone = 1; milestone <= 81; milestone *= 3, place /= 3) {
+      double value = 0;
+      while (unit < milestone) value = curve->Next(), ++unit;
+      results.back().rungs.push_back({static_cast<double>(milestone), value});
+      if (place % 3 != 0) break;
+    }
+  }
+  std::sort(millis.begin(), millis.end());
+  std::printf("BENCH mobster_answer_6d_%zu %.1f ms p50, %.1f ms max\n", trials,
+              millis[kAnswers / 2], millis.back());
+}
+
 }  // namespace
 }  // namespace rt::bench
 
@@ -95,6 +138,10 @@ int main(int count, char** arguments) {
         std::printf("%s %s %s\n", method.name, method.search, method.scheduler);
       return 0;
     }
+    if (argument == "latency") {
+      for (const size_t trials : {100u, 500u}) PrintLatency(trials);
+      return 0;
+    }
     if (name == "problems") problems = value;
     else if (name == "methods") methods = value;
     else if (name == "budget") budget_max = std::strtoll(value.c_str(), nullptr, 10);
@@ -112,6 +159,7 @@ int main(int count, char** arguments) {
   for (const FidelityProblem& problem : FidelityProblems())
     for (const Method& method : kMethods)
       if (IsListed(problems, problem.name) && IsListed(methods, method.name))
-        for (uint64_t seed = from; seed < to; ++seed) Run(problem, method, seed, workers, budget_max);
+        for (uint64_t seed = from; seed < to; ++seed)
+          Run(problem, method, seed, workers, budget_max);
   return 0;
 }

@@ -74,8 +74,8 @@ class CountingCurve final : public Curve {
 FidelityProblem MakeCounting(size_t flags) {
   FidelityProblem problem{.name = "counting" + std::to_string(flags)};
   for (size_t i = 0; i < 2 * flags; ++i)
-    problem.space += std::string(i == 0 ? "{" : ",") + "\"x" + std::to_string(100 + i) + "\":" +
-                     (i < flags ? R"({"choice":[0,1]})" : R"({"uniform":[0,1]})");
+    problem.space += std::string(i == 0 ? "{" : ",") + "\"x" + std::to_string(100 + i) +
+                     "\":" + (i < flags ? R"({"choice":[0,1]})" : R"({"uniform":[0,1]})");
   problem.space += "}";
   problem.minimum = -2 * static_cast<double>(flags);
   problem.truth = [](const std::vector<double>& x) {
@@ -93,9 +93,12 @@ FidelityProblem MakeCounting(size_t flags) {
 
 const std::vector<FidelityProblem>& FidelityProblems() {
   static const std::vector<FidelityProblem> all = {
-      MakeHartmann(3, "good", 2.5, 2), MakeHartmann(3, "terrible", 4, 5),
-      MakeHartmann(6, "good", 2.5, 2), MakeHartmann(6, "terrible", 4, 5),
-      MakeCounting(8),                 MakeCounting(32),
+      MakeHartmann(3, "good", 2.5, 2),
+      MakeHartmann(3, "terrible", 4, 5),
+      MakeHartmann(6, "good", 2.5, 2),
+      MakeHartmann(6, "terrible", 4, 5),
+      MakeCounting(8),
+      MakeCounting(32),
   };
   return all;
 }

@@ -25,9 +25,9 @@ class Curve {
 
 struct FidelityProblem {
   std::string name;
-  std::string space;    // JSON.
-  double units = 81;    // The training time of a whole training.
-  double minimum = 0;   // Of `truth`.
+  std::string space;   // JSON.
+  double units = 81;   // The training time of a whole training.
+  double minimum = 0;  // Of `truth`.
   // The value at the end of training, without noise.
   std::function<double(const std::vector<double>& x)> truth;
   std::function<std::unique_ptr<Curve>(const std::vector<double>& x, Rng rng)> train;
