@@ -16,15 +16,24 @@
 #include "common/search/cma_search.h"
 #include "common/search/dehb_search.h"
 #include "common/search/gp_search.h"
+#include "common/search/mobster_search.h"
 #include "common/search/tpe_search.h"
 
 namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),          &TpeSearchWithoutBranches(),
-      &CmaSearch(),   &CmaSearchFromSobol(), &GpSearch(),
-      &AutoSearch(),  &BohbSearch(),         &DehbSearch(),
+      &BasicSearch(),
+      &TpeSearch(),
+      &TpeSearchWithoutBranches(),
+      &CmaSearch(),
+      &CmaSearchFromSobol(),
+      &GpSearch(),
+      &AutoSearch(),
+      &AutoSearchWithoutRungs(),
+      &BohbSearch(),
+      &DehbSearch(),
+      &MobsterSearch(),
   };
   return all;
 }

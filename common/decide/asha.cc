@@ -133,6 +133,7 @@ AlgorithmTable RungTable(std::string name, std::string meaning) {
                        .meaning = "Whether trials pass the first rungs while these rank them "
                                   "unlike the next ones"}},
           .needs_metric = true,
+          .has_rungs = true,
           .check = CheckLadder};
 }
 

@@ -58,7 +58,8 @@ AlgorithmTable MakeTable() {
                    .type = Type::kFlag,
                    .default_value = true,
                    .meaning = "Whether a trial that has passed all rungs is ended"}},
-      .needs_metric = true};
+      .needs_metric = true,
+      .has_rungs = true};
 }
 
 struct Ranked {

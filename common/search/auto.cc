@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/search/bohb.h"
 #include "common/search/mixture.h"
 #include "common/search/tpe.h"
 
@@ -21,6 +22,8 @@ const char* NameOf(AutoPart part) {
     case AutoPart::kGp: return "gp";
     case AutoPart::kCma: return "cmaes";
     case AutoPart::kTpe: return "tpe";
+    case AutoPart::kMobster: return "mobster";
+    case AutoPart::kBohb: return "bohb";
   }
   return "";
 }
@@ -47,19 +50,24 @@ AutoPart AutoChoice::PartOf(uint64_t number) const {
   return phase->parts[number % phase->parts.size()];
 }
 
-AutoChoice ChooseSearch(const Encoding& encoding, int64_t max_concurrent) {
+AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts) {
   const size_t all = encoding.axes().size(), numbers = Mixture::SteadyNumericAxes(encoding).size();
-  const std::vector<AutoPhase> tpe = {{0, {AutoPart::kTpe}}};
+  const AutoPart other = facts.has_rungs ? AutoPart::kBohb : AutoPart::kTpe;
+  const std::vector<AutoPhase> tpe = {{0, {other}}};
   if (all == 0) return {tpe, "no parameter varies"};
   if (2 * numbers < all)
     return {tpe,
             std::to_string(all - numbers) + " of " + Counted(all, "parameter") + " are categories"};
   if (numbers > kCmaAxesMax) return {tpe, Counted(all, "parameter")};
-  if (max_concurrent > kTrialsAtOnceMax)
-    return {tpe, std::to_string(max_concurrent) + " trials may run at once"};
+  if (facts.max_concurrent > kTrialsAtOnceMax)
+    return {tpe, std::to_string(facts.max_concurrent) + " trials may run at once"};
   std::string reason = Counted(all, "parameter");
   if (all > 1 && numbers == all) reason += ", all of them numbers";
   else if (numbers < all) reason += ", " + std::to_string(numbers) + " of them numbers";
+  if (facts.has_rungs) {
+    const AutoPart part = all > kGpParametersMax ? AutoPart::kBohb : AutoPart::kMobster;
+    return {{{0, {part}}}, reason + ", and trials are compared at rungs"};
+  }
   if (all > kGpParametersMax) return {{{0, {AutoPart::kCma}}}, std::move(reason)};
   return {{{0, {AutoPart::kGp}},
            {kTogetherFrom, {AutoPart::kGp, AutoPart::kGp, AutoPart::kCma}},
@@ -77,12 +85,16 @@ std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
   return text + ": " + choice.reason;
 }
 
-AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, int64_t max_concurrent)
-    : encoding_(encoding), seed_(seed), choice_(ChooseSearch(encoding, max_concurrent)) {
+AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
+                             bool begins_in_middle)
+    : encoding_(encoding), seed_(seed), choice_(ChooseSearch(encoding, facts)) {
+  const bool is_alone = choice_.phases.size() == 1;
   for (const AutoPhase& phase : choice_.phases) {
     for (const AutoPart part : phase.parts) {
       if (part == AutoPart::kGp && !gp_.has_value()) gp_.emplace(encoding, seed);
-      if (part == AutoPart::kCma && !cma_.has_value()) cma_.emplace(encoding, seed);
+      if (part == AutoPart::kCma && !cma_.has_value())
+        cma_.emplace(encoding, seed, CmaOptions{.begins_in_middle = begins_in_middle && is_alone});
+      if (part == AutoPart::kMobster && !mobster_.has_value()) mobster_.emplace(encoding, seed);
     }
   }
 }
@@ -100,6 +112,15 @@ std::optional<Point> AutoOptimizer::Suggest(const Observations& seen, uint64_t n
       return std::nullopt;
     case AutoPart::kTpe:
       if (std::optional<TpeAnswer> answer = SuggestTpe(encoding_, seen, seed_, number, {}, give_up))
+        return std::move(answer->point);
+      return std::nullopt;
+    case AutoPart::kMobster:
+      if (std::optional<MobsterAnswer> answer = mobster_->Suggest(seen, number, give_up))
+        return std::move(answer->point);
+      return std::nullopt;
+    case AutoPart::kBohb:
+      if (std::optional<BohbAnswer> answer =
+              SuggestBohb(encoding_, seen, seed_, number, {}, give_up))
         return std::move(answer->point);
       return std::nullopt;
   }

@@ -1,6 +1,6 @@
 // The search algorithm that chooses others: GP-BO while trials are few, together with CMA-ES when
 // they are more, and CMA-ES for the rest; TPE where parameters are mostly categories, very many, or
-// very many trials run at once.
+// very many trials run at once; MOBSTER's model, or BOHB's, where trials are compared at rungs.
 //
 // Source: our own research (docs/search-quality.md has the figures). CMA-ES is told every result
 // from the first on: one that begins with a hundred points of another algorithm around it makes no
@@ -19,12 +19,13 @@
 #include "common/search/cma.h"
 #include "common/search/encoding.h"
 #include "common/search/gp.h"
+#include "common/search/mobster.h"
 #include "common/search/model.h"
 #include "common/search/observations.h"
 
 namespace rt {
 
-enum class AutoPart { kGp, kCma, kTpe };
+enum class AutoPart { kGp, kCma, kTpe, kMobster, kBohb };
 
 // From trial number `from` on, `parts` take turns.
 struct AutoPhase {
@@ -39,15 +40,19 @@ struct AutoChoice {
   AutoPart PartOf(uint64_t number) const;
 };
 
-// `max_concurrent`: 0 is unbounded.
-AutoChoice ChooseSearch(const Encoding& encoding, int64_t max_concurrent);
+struct AutoFacts {
+  int64_t max_concurrent = 0;  // 0 is unbounded.
+  bool has_rungs = false;      // The scheduler compares trials at rungs.
+};
+AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts);
 // One sentence without its full stop; of the phases that `trials` reach, if their number is known.
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
 class AutoOptimizer {
  public:
-  // `encoding` outlives it.
-  AutoOptimizer(const Encoding& encoding, uint64_t seed, int64_t max_concurrent);
+  // `encoding` outlives it. `begins_in_middle`: as in CmaOptions, where CMA-ES is alone.
+  AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
+                bool begins_in_middle = true);
 
   // The point of trial `number`, which `seen` does not hold, snapped. nullopt: given up; the next
   // call continues where this one was.
@@ -60,6 +65,7 @@ class AutoOptimizer {
   const AutoChoice choice_;
   std::optional<GpOptimizer> gp_;  // Those that the choice needs.
   std::optional<CmaEs> cma_;
+  std::optional<Mobster> mobster_;
 };
 
 }  // namespace rt

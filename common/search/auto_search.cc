@@ -16,15 +16,17 @@ absl::Status CheckAutoSpace(const Space& space) {
   return SpecError(SpecPathOf(status), "auto does not search a grid", "write choice, or use basic");
 }
 
-AlgorithmTable MakeAutoTable() {
-  return {.kind = AlgorithmKind::kSearch,
-          .name = "auto",
-          .version = 1,
-          .meaning = "Chooses among gp, cmaes and tpe by the space and the number of trials",
-          .options = GivenOptions(),
-          .needs_metric = true,
-          .knows_outcomes = true,
-          .check_space = CheckAutoSpace};
+AlgorithmTable MakeAutoTable(uint32_t version) {
+  return {
+      .kind = AlgorithmKind::kSearch,
+      .name = "auto",
+      .version = version,
+      .meaning = "Chooses among the others by the space, the scheduler and the number of trials",
+      .options = GivenOptions(),
+      .needs_metric = true,
+      .knows_outcomes = true,
+      .reads_rungs = version >= 2,
+      .check_space = CheckAutoSpace};
 }
 
 // With several objectives or constraints: GP-BO while its time is worth it, and TPE.
@@ -35,12 +37,21 @@ AutoPart PartForOutcomes(const Encoding& encoding, uint64_t number) {
   return is_large ? AutoPart::kTpe : AutoPart::kGp;
 }
 
+// Version 1 did not look at the scheduler.
+AutoFacts FactsOf(const ExperimentSpec& spec) {
+  AutoFacts facts{.max_concurrent = spec.max_concurrent};
+  if (spec.search.version < 2) return facts;
+  const AlgorithmTable* scheduler = FindTable(AlgorithmKind::kScheduler, spec.scheduler.name);
+  facts.has_rungs = scheduler != nullptr && scheduler->has_rungs;
+  return facts;
+}
+
 class AutoModel final : public PointModel {
  public:
   AutoModel(const ExperimentSpec& spec, uint64_t seed)
       : PointModel(spec, seed), seed_(seed), has_outcomes_(!spec.OutcomeKeys().empty()) {
     if (trials().status().ok() && !has_outcomes_)
-      optimizer_.emplace(trials().encoding(), seed, spec.max_concurrent);
+      optimizer_.emplace(trials().encoding(), seed, FactsOf(spec), spec.search.version >= 2);
   }
 
  protected:
@@ -66,7 +77,7 @@ class AutoModel final : public PointModel {
 
 class AutoSearcher final : public ModelSearcher<AutoModel> {
  public:
-  AutoSearcher() : ModelSearcher(MakeAutoTable()) {}
+  explicit AutoSearcher(uint32_t version) : ModelSearcher(MakeAutoTable(version)) {}
 
   std::string Explain(const ExperimentSpec& spec) const override {
     const absl::StatusOr<Encoding> encoding = Encoding::Of(spec.space);
@@ -82,14 +93,19 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
              (is_long ? ", from trial " + std::to_string(kOutcomesTpeFrom) + " on tpe" : "") +
              ": " + what;
     }
-    return TextOf(ChooseSearch(*encoding, spec.max_concurrent), spec.TrialsTotal());
+    return TextOf(ChooseSearch(*encoding, FactsOf(spec)), spec.TrialsTotal());
   }
 };
 
 }  // namespace
 
 const Searcher& AutoSearch() {
-  static const AutoSearcher searcher;
+  static const AutoSearcher searcher(2);
+  return searcher;
+}
+
+const Searcher& AutoSearchWithoutRungs() {
+  static const AutoSearcher searcher(1);
   return searcher;
 }
 

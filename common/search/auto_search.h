@@ -8,5 +8,7 @@
 namespace rt {
 
 const Searcher& AutoSearch();
+// Version 1, which does not look at the scheduler: TPE, GP-BO or CMA-ES of its version 1.
+const Searcher& AutoSearchWithoutRungs();
 
 }  // namespace rt

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/search/model.h"
+#include "common/search/predictor.h"
 
 namespace rt {
 
@@ -38,15 +39,10 @@ struct GaussianForm {
   Kernel kernel = Kernel::kSquaredExponential;
 };
 
-class GaussianProcess {
+class GaussianProcess final : public Predictor {
  public:
-  struct Prediction {
-    double mean = 0, variance = 0;
-  };
-  // The derivatives of a prediction along each axis; 0 along categories.
-  struct Slopes {
-    std::vector<double> mean, variance;
-  };
+  using Prediction = rt::Prediction;
+  using Slopes = PredictionSlopes;
 
   explicit GaussianProcess(GaussianForm form);
 
@@ -55,7 +51,7 @@ class GaussianProcess {
   void SetKernel(GaussianForm::Kernel kernel) { form_.kernel = kernel; }
   GaussianForm::Kernel kernel() const { return form_.kernel; }
   // The logarithms of the lengths, one per axis.
-  std::vector<double> LogLengths() const;
+  std::vector<double> LogLengths() const override;
   void SetLogLengths(const std::vector<double>& lengths);
   // At most so many steps from the present parameters; returns the negative logarithm of the
   // posterior density. When `give_up` says so, it ends early with parameters of no use.
@@ -64,9 +60,9 @@ class GaussianProcess {
   bool Condition(GaussianData data);
 
   double MeanAt(const std::vector<double>& x) const;
-  Prediction At(const std::vector<double>& x) const;
+  Prediction At(const std::vector<double>& x) const override;
   // Also the slopes, for a form without products.
-  Prediction At(const std::vector<double>& x, Slopes& slopes) const;
+  Prediction At(const std::vector<double>& x, Slopes& slopes) const override;
   // The posterior mean of the process, without noise, at point i of the data.
   double MeanAtData(size_t i) const;
   const GaussianData& data() const { return data_; }

@@ -6,6 +6,7 @@
 
 #include "common/base/rng.h"
 #include "common/search/elementary.h"
+#include "common/search/history.h"
 #include "common/search/improvement_search.h"
 #include "common/search/sobol.h"
 
@@ -140,22 +141,9 @@ bool GpOptimizer::Learn(const GiveUp& give_up) {
 // by rank.
 std::vector<size_t> GpOptimizer::History(size_t most) const {
   most = std::min(most, std::max(options_.history_max, kGpHistoryMin));
-  std::vector<std::pair<double, size_t>> ranked;
-  for (size_t i = 0; i < results_.size(); ++i) {
-    const double value = results_[i].value;
-    ranked.emplace_back(std::isfinite(value) ? value : HUGE_VAL, i);
-  }
-  std::vector<size_t> history;
-  if (ranked.size() <= most) {
-    for (const auto& [value, i] : ranked) history.push_back(i);
-    return history;
-  }
-  std::sort(ranked.begin(), ranked.end());
-  const size_t best = most / 2, others = most - best, rest = ranked.size() - best;
-  for (size_t i = 0; i < best; ++i) history.push_back(ranked[i].second);
-  for (size_t i = 0; i < others; ++i) history.push_back(ranked[best + i * rest / others].second);
-  std::sort(history.begin(), history.end());
-  return history;
+  std::vector<double> values;
+  for (const Result& result : results_) values.push_back(result.value);
+  return BestAndEven(values, most);
 }
 
 // A value that is not finite counts as the worst.

@@ -10,6 +10,7 @@
 #include "common/search/encoding.h"
 #include "common/search/gaussian_process.h"
 #include "common/search/model.h"
+#include "common/search/predictor.h"
 #include "common/search/taken.h"
 
 namespace rt {
@@ -24,7 +25,7 @@ struct KeptConstraint {
 struct ImprovementTask {
   const Encoding& encoding;  // At least one axis.
   const Taken& taken;
-  const GaussianProcess& process;
+  const Predictor& process;
   double lowest = 0;  // What has to be improved.
   // The box of the search, in the cube. On categorical axes it is whole; `keeps_categories`: most
   // candidates have the categories of the best known point.

@@ -56,6 +56,8 @@ struct AlgorithmTable {
   bool knows_outcomes = false;
   // Of a search algorithm: it learns from the values of trials at the scheduler's rungs.
   bool reads_rungs = false;
+  // Of a scheduler: it compares the values of trials that have trained equally long.
+  bool has_rungs = false;
   // Of a scheduler: it changes the configurations of trials, so that their results are not those of
   // what was proposed.
   bool changes_params = false;

@@ -19,8 +19,8 @@ from rt.tune.schedulers import (
     AsyncHyperBandScheduler, FIFOScheduler, HyperBandForBOHB, HyperBandScheduler,
     MedianStoppingRule, PopulationBasedTraining)
 from rt.tune.search import (
-    AutoSearch, BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, GPSearch, TPESearch,
-    create_searcher)
+    AutoSearch, BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, DEHBSearch, GPSearch,
+    MobsterSearch, TPESearch, create_searcher)
 
 
 def tables() -> dict[str, dict[str, Any]]:
@@ -74,6 +74,11 @@ class AlgorithmsTest(unittest.TestCase):
         self.assertEqual(gp.to_spec(), {"gp": {"points": [{"x": 1}], "startup_trials": 5}})
         with self.assertRaisesRegex(ValueError, "history_max must be between 20 and 1000"):
             GPSearch(history_max=5)
+        mobster = MobsterSearch([{"x": 1}], rows_min=5)
+        self.assertEqual(mobster.to_spec(), {"mobster": {"points": [{"x": 1}], "rows_min": 5}})
+        self.assertEqual(DEHBSearch(population_size=8).to_spec(), {"dehb": {"population_size": 8}})
+        with self.assertRaisesRegex(ValueError, "dehb has no option 'rows_min'"):
+            DEHBSearch(rows_min=5)
         self.assertEqual(AutoSearch().to_spec(), {"auto": {}})
         self.assertTrue(AutoSearch().needs_metric)
         with self.assertRaisesRegex(ValueError, "auto has no option 'startup_trials'"):

@@ -85,7 +85,7 @@ class ModelSearchTest(unittest.TestCase):
         return [one["params"] for one in trials]
 
     def test_one_at_a_time_is_the_same_when_the_head_is_killed(self) -> None:
-        algorithms = ("tpe", "gp", "bohb")
+        algorithms = ("tpe", "gp", "bohb", "mobster")
         calm = {name: self.submit(f"calm-{name}", 1, name) for name in algorithms}
         undisturbed = {name: self.configurations(calm[name]) for name in algorithms}
         for configurations in undisturbed.values():
@@ -100,7 +100,7 @@ class ModelSearchTest(unittest.TestCase):
             self.assertEqual(self.configurations(disturbed[name]), undisturbed[name])
 
     def test_side_by_side_they_end_when_the_head_is_killed(self) -> None:
-        algorithms = ("tpe", "cmaes", "gp", "auto", "bohb", "dehb")
+        algorithms = ("tpe", "cmaes", "gp", "auto", "bohb", "dehb", "mobster")
         experiments = {name: self.submit(f"wide-{name}", 0, name) for name in algorithms}
         for name in algorithms:
             self.wait_trials(experiments[name], 8)

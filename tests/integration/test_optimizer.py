@@ -38,7 +38,7 @@ class OptimizerTest(unittest.TestCase):
         return made
 
     def test_each_algorithm_finds_the_minimum(self) -> None:
-        for algorithm in ("tpe", "cmaes", "gp", "auto", "bohb",
+        for algorithm in ("tpe", "cmaes", "gp", "auto", "bohb", "dehb", "mobster",
                           TPESearch(startup_trials=8, random_state=3)):
             optimizer = self.optimizer({"x": tune.uniform(-1, 1)}, algorithm=algorithm,
                                        seed=1 if isinstance(algorithm, str) else None)

@@ -75,7 +75,9 @@ struct AuditedSpec {
   bool driver_explores = false, driver_allocates = false;
   std::string search = "basic";
 
-  bool reads_rungs() const { return search == "bohb" || search == "dehb"; }
+  bool reads_rungs() const {
+    return search == "bohb" || search == "dehb" || search == "mobster" || search == "auto";
+  }
   bool has_model() const { return search != "basic" && !searches; }
 
   struct Rule {

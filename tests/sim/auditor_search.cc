@@ -10,7 +10,8 @@ namespace rt::sim {
 void Auditor::CheckProposals(const event::Answered& e) const {
   const AuditedSpec& spec = experiments_.at(e.experiment).spec;
   // A spec that says no version means the newest one.
-  const uint32_t newest = spec.search == "tpe" || spec.search == "cmaes" ? 2 : 1;
+  const bool has_two = spec.search == "tpe" || spec.search == "cmaes" || spec.search == "auto";
+  const uint32_t newest = has_two ? 2 : 1;
   Must(e.algorithm == spec.search && e.version == newest, "it is the spec's");
   Must(e.observed_through >= head_seq_, "a model answers the head that leads now");
   Must(e.stopped.empty() && e.resumed.empty() && !e.finished, "a search model only proposes");

@@ -222,7 +222,7 @@ std::string Simulation::WithOtherScheduler(bool may_ask, std::string text) const
 }
 
 // In three of four runs another model is in the place of tpe, and in a mixed space, and in one of
-// eight BOHB's is, or DEHB. As above, the share follows from the seed.
+// eight BOHB's is, or DEHB, or MOBSTER's. As above, the share follows from the seed.
 std::string Simulation::WithOtherSearch(std::string text) const {
   const std::string tpe = R"({"tpe":{"startup_trials":2}})", space = R"({"lr":{"uniform":[0,1]}})";
   const std::string models[] = {tpe, R"({"gp":{"startup_trials":2}})",
@@ -235,6 +235,8 @@ std::string Simulation::WithOtherSearch(std::string text) const {
     const char* of_rungs = Rng(seed_, kSearchStream + 4).Below(2) == 0
                                ? R"({"dehb":{"population_size":4}})"
                                : R"({"bohb":{"rows_min":1,"random_fraction":0.2}})";
+    if (Rng(seed_, kSearchStream + 5).Below(3) == 0)
+      of_rungs = R"({"mobster":{"startup_trials":3,"even_weight":0}})";
     return is_plain ? text : text.replace(at, tpe.size(), of_rungs);
   }
   text.replace(at, tpe.size(), models[drawn]);

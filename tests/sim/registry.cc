@@ -16,6 +16,7 @@
 #include "common/search/cma_search.h"
 #include "common/search/dehb_search.h"
 #include "common/search/gp_search.h"
+#include "common/search/mobster_search.h"
 #include "common/search/tpe_search.h"
 #include "tests/sim/wayward.h"
 
@@ -23,9 +24,17 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(), &TpeSearch(),  &TpeSearchWithoutBranches(),
-      &CmaSearch(),   &GpSearch(),   &AutoSearch(),
-      &BohbSearch(),  &DehbSearch(), &Wayward(),
+      &BasicSearch(),
+      &TpeSearch(),
+      &TpeSearchWithoutBranches(),
+      &CmaSearch(),
+      &GpSearch(),
+      &AutoSearch(),
+      &AutoSearchWithoutRungs(),
+      &BohbSearch(),
+      &DehbSearch(),
+      &MobsterSearch(),
+      &Wayward(),
   };
   return all;
 }

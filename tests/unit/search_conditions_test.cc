@@ -100,7 +100,7 @@ TEST_CASE("conditions: a configuration comes back from its point") {
 }
 
 TEST_CASE("conditions: every model searches a conditional space, and finds its best branch") {
-  for (const char* search : {"tpe", "gp", "cmaes", "auto", "bohb", "dehb"}) {
+  for (const char* search : {"tpe", "gp", "cmaes", "auto", "bohb", "dehb", "mobster"}) {
     INFO(search);
     const ExperimentSpec spec = ConditionalSpecOf(
         kOptimizers, std::string(R"(,"num_samples":60,"metric":"loss","mode":"min","search":")") +

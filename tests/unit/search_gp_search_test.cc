@@ -98,7 +98,7 @@ TEST_CASE("gp search: the largest and smallest ranges that a spec may have are d
 TEST_CASE("auto: it chooses by the space and by how many trials run at once, and says why") {
   const auto text = [](const std::string& space, int64_t max_concurrent,
                        std::optional<uint64_t> trials) {
-    return TextOf(ChooseSearch(EncodingOf(space), max_concurrent), trials);
+    return TextOf(ChooseSearch(EncodingOf(space), {.max_concurrent = max_concurrent}), trials);
   };
   CHECK(text(Numbers(4), 0, std::nullopt) ==
         "gp, from trial 50 on gp and cmaes in turn, from trial 250 on cmaes: 4 parameters, all of "
@@ -113,6 +113,61 @@ TEST_CASE("auto: it chooses by the space and by how many trials run at once, and
   CHECK(text(R"({"a":{"choice":["p","q"]},"b":{"choice":["p","q"]},"c":{"uniform":[0,1]}})", 0,
              40) == "tpe: 2 of 3 parameters are categories");
   CHECK(text(R"({"a":3})", 0, 40) == "tpe: no parameter varies");
+}
+
+TEST_CASE("auto: with rungs it is mobster, or bohb where a process over the space is too much") {
+  const auto text = [](const std::string& space, int64_t max_concurrent) {
+    const AutoFacts facts{.max_concurrent = max_concurrent, .has_rungs = true};
+    return TextOf(ChooseSearch(EncodingOf(space), facts), 40);
+  };
+  CHECK(text(Numbers(4), 16) ==
+        "mobster: 4 parameters, all of them numbers, and trials are compared at rungs");
+  CHECK(text(Numbers(21), 0) ==
+        "bohb: 21 parameters, all of them numbers, and trials are compared at rungs");
+  CHECK(text(Numbers(4), 64) == "bohb: 64 trials may run at once");
+  CHECK(text(Numbers(101), 0) == "bohb: 101 parameters");
+}
+
+TEST_CASE("auto: each scheduler that has rungs is one for mobster, in version 2") {
+  size_t with_rungs = 0;
+  for (const AlgorithmTable* table : AlgorithmTables(AlgorithmKind::kScheduler)) {
+    INFO(table->name);
+    if (table->changes_params) continue;  // Refused beside a search that learns.
+    const auto spec =
+        ModelledSpec(kMixedSpace, R"("auto")", R"("scheduler":")" + table->name + R"(",)");
+    REQUIRE(spec.ok());
+    const bool has_rungs = SearcherOf(*spec).Explain(*spec).find("mobster: ") == 0;
+    CHECK(has_rungs == table->has_rungs);
+    const Scheduler& scheduler = SchedulerOf(*spec);
+    const uint32_t last = scheduler.BracketCount(*spec) - 1;
+    CHECK(has_rungs == (scheduler.LimitsOf(*spec, last).milestones.size() > 1));
+    with_rungs += has_rungs ? 1 : 0;
+    ExperimentSpec earlier = *spec;
+    earlier.search.version = 1;
+    CHECK(SearcherOf(earlier).Explain(earlier).find("gp") == 0);
+    CHECK(!SearcherOf(earlier).table().reads_rungs);
+  }
+  CHECK(with_rungs == 4);
+}
+
+TEST_CASE("auto: with rungs its proposals are those of mobster") {
+  const std::string scheduler = R"("scheduler":{"asha":{"max_t":9}},)";
+  const auto spec = ModelledSpec(kMixedSpace, R"("auto")", scheduler);
+  const auto other = ModelledSpec(kMixedSpace, R"("mobster")", scheduler);
+  REQUIRE((spec.ok() && other.ok()));
+  const auto chosen = SearcherOf(*spec).MakeModel(*spec, 7);
+  const auto plain = SearcherOf(*other).MakeModel(*other, 7);
+  std::vector<TrialResult> results;
+  for (int i = 0; i < 40; ++i) {
+    const absl::StatusOr<Json> params = chosen->Propose(results, {});
+    REQUIRE(params.ok());
+    CHECK(params->Dump() == plain->Propose(results, {})->Dump());
+    chosen->AddTrial(*params);
+    plain->AddTrial(*params);
+    const double value = params->Find("x")->AsDouble();
+    results.push_back({TrialResult::Kind::kValue, value, i});
+    results.back().rungs = {{1, value}, {kTrainedToTheEnd, value}};
+  }
 }
 
 TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {

@@ -61,7 +61,8 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"inputs":[{"manifest":"m","env":"RT_TOKEN"}]})",
         "inputs/0/env", "is not a name that may be set", "RT_");
   check(R"({"experiment":"e","command":["x"],"inputs":[{"manifest":"m","env":"RT_TRAINABLE"},
-        {"manifest":"m","env":"A=B"}]})", "inputs/1/env", "is not a name that may be set");
+        {"manifest":"m","env":"A=B"}]})",
+        "inputs/1/env", "is not a name that may be set");
   check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1.5}})", "resources/gpu",
         "whole number");
   check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[]}})", "resources/bundles",
@@ -80,7 +81,8 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":0}}})",
         "scheduler/asha/max_t", "above 0");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":2,
-        "grace_period":3}}})", "scheduler/asha/max_t", "must not be below grace_period");
+        "grace_period":3}}})",
+        "scheduler/asha/max_t", "must not be below grace_period");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"brackets":1.5}}})",
         "scheduler/asha/brackets", "must be a whole number between 1 and 64");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"maxt":5}}})",
@@ -90,7 +92,8 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "did you mean 'asha'? known: asha, asha_promotion, fifo, hyperband, median_stopping, "
         "pasha, pb2, pbt, pbt_replay, percentile_stopping");
   check(R"({"experiment":"e","command":["x"],"search":{"tpr":{}}})", "search/tpr",
-        "unknown search algorithm 'tpr'", "known: auto, basic, bohb, cmaes, dehb, gp, tpe");
+        "unknown search algorithm 'tpr'",
+        "known: auto, basic, bohb, cmaes, dehb, gp, mobster, tpe");
   check(R"({"experiment":"e","command":["x"],"search":{"basic":{"points":[1]}}})",
         "search/basic/points", "a point must be a map");
   check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
@@ -266,8 +269,7 @@ TEST_CASE("spec: a user's space and names are bounded; the journal's are read as
   Json json = *Json::Parse(R"({"experiment":"e","command":["x"]})");
   json.Set("space", space);
   CHECK(SpecPathOf(ParseExperimentSpec(json).status()) == "space");
-  CHECK(MessageOf(ParseExperimentSpec(json).status()).find("1001 variables") !=
-        std::string::npos);
+  CHECK(MessageOf(ParseExperimentSpec(json).status()).find("1001 variables") != std::string::npos);
   const auto reading = ReadJournalledExperiment({.text = json.Dump()});
   CHECK(!reading.closed);
   CHECK(reading.warnings.empty());

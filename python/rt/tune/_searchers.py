@@ -389,8 +389,32 @@ class GPSearch(_ModelSearch):
     _algorithm = "gp"
 
 
+class MobsterSearch(_ModelSearch):
+    """A Gaussian process over configurations and rungs, in the head: MOBSTER of Syne Tune.
+
+    For a scheduler with rungs: AsyncHyperBandScheduler or, as in MOBSTER, one that pauses trials.
+    It learns from the values at all rungs, also of trials that run or are paused. The space has at
+    most 100 parameters and no grid. The arguments are those of TPESearch. options: those of
+    `mobster` in docs/algorithms.md, such as startup_trials=10. Raises ValueError for an option that
+    it does not have.
+    """
+
+    _algorithm = "mobster"
+
+
+class DEHBSearch(_ModelSearch):
+    """Differential evolution of the best trials at one rung, in the head: DEHB.
+
+    For a scheduler with rungs, as HyperBandForBOHB. The space may hold anything but a grid. The
+    arguments are those of TPESearch. options: those of `dehb` in docs/algorithms.md, such as
+    population_size=10. Raises ValueError for an option that it does not have.
+    """
+
+    _algorithm = "dehb"
+
+
 class AutoSearch(_ModelSearch):
-    """Chooses among GPSearch, CMAESSearch and TPESearch by the space and the number of trials.
+    """Chooses among the others by the space, the scheduler and the number of trials.
 
     `rt plan` and `rt exp show` say what it chose and why. The space may hold anything but a grid.
     The arguments are those of TPESearch, without options.
@@ -433,7 +457,8 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     name = type(search).__name__
     raise ValueError(
         f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, AutoSearch, "
-        "TPESearch, CMAESSearch, GPSearch, and subclasses of tune.search.Searcher"
+        "TPESearch, CMAESSearch, GPSearch, MobsterSearch, DEHBSearch, and subclasses of "
+        "tune.search.Searcher"
     )
 
 
@@ -443,7 +468,9 @@ __all__ = [
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "DEHBSearch",
     "GPSearch",
+    "MobsterSearch",
     "SearchAlgorithm",
     "Searcher",
     "TPESearch",

@@ -1,8 +1,8 @@
 """Search algorithms.
 
-BasicVariantGenerator, AutoSearch, TPESearch, CMAESSearch and GPSearch run in the head. A subclass
-of Searcher runs in the driver, and the head asks the driver for each configuration. Optimizer is
-for loops of your own.
+BasicVariantGenerator, AutoSearch, TPESearch, CMAESSearch, GPSearch, MobsterSearch and DEHBSearch
+run in the head. A subclass of Searcher runs in the driver, and the head asks the driver for each
+configuration. Optimizer is for loops of your own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from rt.tune._searchers import (
     BasicVariantGenerator,
     CMAESSearch,
     ConcurrencyLimiter,
+    DEHBSearch,
     GPSearch,
     HeadSearch,
+    MobsterSearch,
     SearchAlgorithm,
     Searcher,
     TPESearch,
@@ -40,8 +42,10 @@ __all__ = [
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "DEHBSearch",
     "GPSearch",
     "HeadSearch",
+    "MobsterSearch",
     "Optimizer",
     "OptimizerTrial",
     "Repeater",

@@ -29,12 +29,13 @@ constexpr double kHartmannP6[4][6] = {{1312, 1696, 5569, 124, 8283, 5886},
                                       {4047, 8828, 8732, 5743, 1091, 381}};
 
 template <size_t D>
-double Hartmann(const double (&a)[4][D], const double (&p)[4][D], const std::vector<double>& x) {
+double Hartmann(const double (&a)[4][D], const double (&p)[4][D], const std::vector<double>& x,
+                double bias = 0) {
   double sum = 0;
   for (size_t i = 0; i < 4; ++i) {
     double exponent = 0;
     for (size_t j = 0; j < D; ++j) exponent += a[i][j] * Square(x[j] - 1e-4 * p[i][j]);
-    sum -= kHartmannAlpha[i] * std::exp(-exponent);
+    sum -= (kHartmannAlpha[i] - bias) * std::exp(-exponent);
   }
   return sum;
 }
@@ -101,6 +102,11 @@ std::vector<Function> MakeFunctions() {
 }
 
 }  // namespace
+
+double HartmannAt(const std::vector<double>& x, double bias) {
+  return x.size() == 3 ? Hartmann(kHartmannA3, kHartmannP3, x, bias)
+                       : Hartmann(kHartmannA6, kHartmannP6, x, bias);
+}
 
 const std::vector<Function>& Functions() {
   static const std::vector<Function> functions = MakeFunctions();

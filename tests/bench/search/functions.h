@@ -18,4 +18,7 @@ struct Function {
 
 const std::vector<Function>& Functions();
 
+// Hartmann's function of three or six numbers, with `bias` taken from each of its four weights.
+double HartmannAt(const std::vector<double>& x, double bias);
+
 }  // namespace rt::bench

@@ -63,7 +63,7 @@ Suggest MakeSuggest(const Encoding& encoding, uint64_t seed, const Settings& set
     };
   }
   if (settings.algorithm == "auto") {
-    const auto chosen = std::make_shared<AutoOptimizer>(encoding, seed, 0);
+    const auto chosen = std::make_shared<AutoOptimizer>(encoding, seed, AutoFacts{});
     return [chosen](const Observations& seen, uint64_t number) {
       return *chosen->Suggest(seen, number);
     };

@@ -1,0 +1,91 @@
+// A Gaussian process over (configuration, rung) for searches whose trials are compared at rungs, as
+// in MOBSTER: the next trial is the point where the process expects the largest improvement at the
+// highest rung that has values, and learns from the values at all rungs, also of trials that run or
+// are paused.
+//
+// Sources: Klein, Tiao, Lienart, Archambeau, Seeger, "Model-based asynchronous hyperparameter and
+// neural architecture search", 2020; rung_process.h and improvement_search.h name those of their
+// parts. What differs from the paper is in docs/search.md.
+//
+// An object is a cache: what Suggest returns is a function of its arguments, whatever was asked
+// before. Equal to the bit on every machine; one thread at a time. Time: O(rungs * history_max^3).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/search/encoding.h"
+#include "common/search/model.h"
+#include "common/search/observations.h"
+#include "common/search/rung_process.h"
+#include "common/search/rungs.h"
+#include "common/search/taken.h"
+
+namespace rt {
+
+// Fewer trials than this at a rung are no history.
+inline constexpr size_t kMobsterHistoryMin = 20;
+
+struct MobsterOptions {
+  // Of the trials, those that are spread evenly whatever is known; and with n trials that were
+  // trained to their ends, even_weight / (even_weight + n) of them if that is more.
+  double random_fraction = 0.2;
+  double even_weight = 8;
+  // Scrambled Sobol points before the model, counted by values at one rung; 0: one per axis, at
+  // least 6 and at most 50.
+  size_t startup_trials = 0;
+  // A rung with fewer values is not looked at.
+  size_t rows_min = 3;
+  // Of more values at a rung than this the process sees half of it as the best, and the rest evenly
+  // by rank.
+  size_t history_max = 150;
+};
+
+struct MobsterAnswer {
+  Point point;  // Snapped: discrete coordinates are centres of cells.
+  // The rung at which improvement is expected; nullopt: a Sobol point.
+  std::optional<double> milestone;
+  bool repeated = false;  // Every configuration has been tried, and this is one of them.
+};
+
+class Mobster {
+ public:
+  // `encoding` outlives it, and has at most kGpAxesMax axes.
+  Mobster(const Encoding& encoding, uint64_t seed, const MobsterOptions& options = {});
+
+  // The point of trial `number`, which `seen` does not hold. nullopt: given up.
+  std::optional<MobsterAnswer> Suggest(const Observations& seen, uint64_t number,
+                                       const GiveUp& give_up = {});
+
+ private:
+  // The trials with a value at a rung, or a failure, by number.
+  struct Level {
+    double milestone = 0;
+    std::vector<FinishedTrial> trials;
+  };
+
+  // Those with enough values, the lowest rung first; empty: there is no model.
+  std::vector<Level> LevelsOf(const TrialsByRung& rungs) const;
+  bool IsEven(const TrialsByRung& rungs, uint64_t number) const;
+  // Of the first `count` trials, at most `most`. Failures count as the worst value.
+  GaussianData DataOf(const Level& level, size_t count, size_t most) const;
+  // False: given up.
+  bool Learn(const std::vector<Level>& levels, const GiveUp& give_up);
+  // nullopt: given up. Empty: the model has no answer.
+  std::optional<Point> Improvement(const Observations& seen, const std::vector<Level>& levels,
+                                   const Taken& taken, Rng& rng, const GiveUp& give_up);
+
+  const Encoding& encoding_;
+  const uint64_t seed_;
+  const MobsterOptions options_;
+
+  // What was learned: from which data, one a rung, the scale of the values, and the processes.
+  std::vector<GaussianData> learned_from_;
+  double log_scale_ = 0;
+  std::vector<GaussianProcess> learned_;
+  double milestone_ = 0;  // Of the last Improvement.
+};
+
+}  // namespace rt

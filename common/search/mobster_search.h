@@ -1,0 +1,16 @@
+// The model of MOBSTER as a search algorithm of experiments (common/search/mobster.h): it is asked
+// on the compute lane and learns from what the scheduler has recorded at rungs. Searches spaces of
+// at most 100 parameters without a grid. MOBSTER itself is this model with `asha_promotion`.
+#pragma once
+
+#include "common/search/mobster.h"
+#include "common/search/searcher.h"
+
+namespace rt {
+
+const Searcher& MobsterSearch();
+
+// The options as a spec has them; what it lacks has its default.
+MobsterOptions MobsterOptionsFrom(const Json& options);
+
+}  // namespace rt
