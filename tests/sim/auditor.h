@@ -389,11 +389,10 @@ class Auditor {
   void CheckCompared(const AuditedSpec& spec, const TrialBook& trial) const;
   void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
   static bool IsAnyQueued(const ExperimentBook& experiment);
-  void BeginReallocation(TrialId id);
+  void BeginReallocation(TrialId id), CheckTurn(TrialId id);
   void Allocate(const event::Answered& e, const AllocatedTrial& given);
   void CheckAllocated(const TrialBook& trial, const event::TrialReallocated& e) const;
   bool IsFreeOnANode(const Resources& asked) const;
-  void CheckTurn(TrialId id);
   void CheckTurns(const event::Answered& e);
   void CheckMutated(const std::string& parent, const std::string& params) const;
   void Clone(ExperimentId id, const ClonedTrial& clone);
