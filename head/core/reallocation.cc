@@ -211,6 +211,7 @@ void ConsiderReallocation(Draft& draft, const AttemptId& attempt, uint64_t seq) 
   const Trial& trial = *FindTrial(world.state, id);
   const Attempt* live = FindLive(world.state, attempt);
   if (live == nullptr || live->suspending || live->replaced || live->is_frozen()) return;
+  if (live->resize.is_pending()) return;  // A person's word counts.
   if (live->accepted.front() != seq) return;
   if (trial.stop_cause != StopCause::kNone || trial.pause_cause != PauseCause::kNone) return;
   const std::optional<ResourceRequest> next =
