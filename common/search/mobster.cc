@@ -114,6 +114,7 @@ GaussianData Mobster::DataOf(const Level& level, size_t count, size_t most) cons
 // From the first trials by number, so that most proposals find what was learned before.
 bool Mobster::Learn(const std::vector<Level>& levels, const GiveUp& give_up) {
   std::vector<GaussianData> from;
+  from.reserve(levels.size());
   for (const Level& level : levels)
     from.push_back(DataOf(level, LearnedCount(level.trials.size()), kLearnedMax));
   if (std::equal(from.begin(), from.end(), learned_from_.begin(), learned_from_.end(), IsSame))
@@ -148,6 +149,7 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
   if (learned_.empty()) return Point{};
   const size_t most = std::max(options_.history_max, kMobsterHistoryMin);
   std::vector<GaussianData> history;
+  history.reserve(levels.size());
   for (const Level& level : levels) history.push_back(DataOf(level, level.trials.size(), most));
   WarpTogether(log_scale_, history);
   RungProcess process;
