@@ -19,10 +19,10 @@ namespace {
 
 // A stream of draws apart from that of Sobol points, which is (seed, number).
 constexpr uint64_t kProposalStream = 0x6d6f62737465726e;
-// Of more rungs the highest are looked at.
+// The model uses at most this many rungs: the highest.
 constexpr size_t kLevelsMax = 8;
-// Parameters are learned from so many values of a rung at most, and again when there are this many
-// times as many.
+// The model fits its parameters to at most kLearnedMax values of a rung. It fits them again when a
+// rung has kLearnedGrowth times as many values.
 constexpr size_t kLearnedMax = 60;
 constexpr double kLearnedGrowth = 1.2;
 // Noise is larger than in a function of the configuration alone: the logarithm of a thousandth.

@@ -29,8 +29,8 @@ namespace rt {
 inline constexpr size_t kMobsterHistoryMin = 20;
 
 struct MobsterOptions {
-  // Of the trials, those that are spread evenly whatever is known; and with n trials that were
-  // trained to their ends, even_weight / (even_weight + n) of them if that is more.
+  // The part of the trials that are Sobol points whatever is known. With n trials trained to their
+  // ends it is even_weight / (even_weight + n), if that is more.
   double random_fraction = 0.2;
   double even_weight = 8;
   // Scrambled Sobol points before the model, counted by values at one rung; 0: one per axis, at
@@ -38,8 +38,8 @@ struct MobsterOptions {
   size_t startup_trials = 0;
   // A rung with fewer values is not looked at.
   size_t rows_min = 3;
-  // Of more values at a rung than this the process sees half of it as the best, and the rest evenly
-  // by rank.
+  // The process sees at most this many values of a rung: half of them the best ones, the others
+  // spread evenly by rank.
   size_t history_max = 150;
 };
 
@@ -66,10 +66,10 @@ class Mobster {
     std::vector<FinishedTrial> trials;
   };
 
-  // Those with enough values, the lowest rung first; empty: there is no model.
+  // The rungs with enough values, the lowest first. Empty: there is no model.
   std::vector<Level> LevelsOf(const TrialsByRung& rungs) const;
   bool IsEven(const TrialsByRung& rungs, uint64_t number) const;
-  // Of the first `count` trials, at most `most`. Failures count as the worst value.
+  // The data of at most `most` of the first `count` trials. A failure counts as the worst value.
   GaussianData DataOf(const Level& level, size_t count, size_t most) const;
   // False: given up.
   bool Learn(const std::vector<Level>& levels, const GiveUp& give_up);
@@ -81,7 +81,8 @@ class Mobster {
   const uint64_t seed_;
   const MobsterOptions options_;
 
-  // What was learned: from which data, one a rung, the scale of the values, and the processes.
+  // The data that the parameters were fitted to, one item for each rung; the scale of the values;
+  // and the fitted processes.
   std::vector<GaussianData> learned_from_;
   double log_scale_ = 0;
   std::vector<GaussianProcess> learned_;
