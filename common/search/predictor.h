@@ -1,5 +1,5 @@
-// What the values of a space are expected to be: a Gaussian process, or several that build on each
-// other. Coordinates are those of the unit cube. Pure.
+// A predictor of the values of a space: a Gaussian process, or several that build on each other.
+// Coordinates are those of the unit cube. Pure.
 #pragma once
 
 #include <vector>

@@ -10,8 +10,8 @@ namespace rt {
 namespace {
 
 constexpr int kSteps = 15;
-// What is assumed of a slope before it is known, with the weight of so many standardised values:
-// values that are equally good at both rungs.
+// The prior of a slope, which weighs as much as kSlopeWeight standardised values: a value is
+// equally good at both rungs.
 constexpr double kSlopeMean = 1, kSlopeWeight = 2;
 
 std::vector<double> PointOf(const GaussianData& data, size_t i) {

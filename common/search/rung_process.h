@@ -35,7 +35,7 @@ class RungProcess final : public Predictor {
   // them there. False: it cannot be computed, and the object is of no use.
   bool Believe(const std::vector<std::vector<double>>& points);
 
-  // What follows is of the highest rung; there is at least one.
+  // Predictions at the highest rung. There must be a rung.
   double MeanAt(const std::vector<double>& x) const { return MeanOf(stages_.size(), x); }
   Prediction At(const std::vector<double>& x) const override;
   Prediction At(const std::vector<double>& x, PredictionSlopes& slopes) const override;
@@ -56,7 +56,7 @@ class RungProcess final : public Predictor {
   };
 
   double MeanOf(size_t rungs, const std::vector<double>& x) const;
-  // What is expected of each point by the rungs that are known; empty without one.
+  // The values that the known rungs predict for each point. Empty: no rung is known.
   std::vector<double> ExpectedAt(const GaussianData& data) const;
   // Replaces the values by what they differ from the line.
   static Line TakeLine(const std::vector<double>& expected, std::vector<double>& values);
