@@ -110,12 +110,13 @@ void Auditor::NoteQuarantines(NodeBook& node) {
   node.faulty = std::move(still);
 }
 
-// A head that starts anew gives the nodes time again, before it takes one for lost.
+// A head that starts anew gives the nodes time again, before it takes one for lost. While many are
+// silent it takes none for lost: one whose machine is gone stays READY for longer.
 void Auditor::ExpectQuarantines() const {
   for (const auto& [id, node] : nodes_)
     for (const auto& [uuid, since] : node.faulty)
       Must(at_ - std::max(since, head_at_) < kHeedMost || !node.ready || node.gone ||
-               node.away_until != 0,
+               node.away_until != 0 || truth_->emptied.contains(id),
            "what a probe found at fault is quarantined soon");
 }
 

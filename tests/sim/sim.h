@@ -101,6 +101,7 @@ struct Truth {
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.
+  std::set<NodeId> emptied;     // Nodes whose machine is gone, or has lost its disk.
   std::set<std::pair<NodeId, uint64_t>> aways;  // Daemons that announced to be away.
   // Of executors: requests by session and key, heard or not; those that somebody released, and
   // sessions that were released whole; and when a head last took a message of the session's driver,

@@ -121,6 +121,7 @@ void WorkerHost::Reboot(bool keep_disk) {
   daemon_up_ = false;
   LoseProcesses();
   if (!keep_disk) {
+    sim_.truth.emptied.insert(node_);
     LoseDisk();
     node_ = {};
   } else if (sim_.rng.Chance(0.3)) {
@@ -135,6 +136,7 @@ void WorkerHost::Reboot(bool keep_disk) {
 
 void WorkerHost::LeaveForGood() {
   sim_.faults.Add(Fault::kNodeGone);
+  sim_.truth.emptied.insert(node_);
   present_ = daemon_up_ = false;
   ++daemon_life_;
   LoseProcesses();
