@@ -30,10 +30,12 @@ const std::vector<const Searcher*>& Searchers() {
       &CmaSearchFromSobol(),
       &GpSearch(),
       &AutoSearch(),
+      &AutoSearchUnstretched(),
       &AutoSearchWithoutRungs(),
       &BohbSearch(),
       &DehbSearch(),
       &MobsterSearch(),
+      &MobsterSearchUnstretched(),
   };
   return all;
 }

@@ -86,15 +86,16 @@ std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
 }
 
 AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
-                             bool begins_in_middle)
+                             uint32_t version)
     : encoding_(encoding), seed_(seed), choice_(ChooseSearch(encoding, facts)) {
   const bool is_alone = choice_.phases.size() == 1;
   for (const AutoPhase& phase : choice_.phases) {
     for (const AutoPart part : phase.parts) {
       if (part == AutoPart::kGp && !gp_.has_value()) gp_.emplace(encoding, seed);
       if (part == AutoPart::kCma && !cma_.has_value())
-        cma_.emplace(encoding, seed, CmaOptions{.begins_in_middle = begins_in_middle && is_alone});
-      if (part == AutoPart::kMobster && !mobster_.has_value()) mobster_.emplace(encoding, seed);
+        cma_.emplace(encoding, seed, CmaOptions{.begins_in_middle = version >= 2 && is_alone});
+      if (part == AutoPart::kMobster && !mobster_.has_value())
+        mobster_.emplace(encoding, seed, MobsterOptions{.stretches_best = version >= 3});
     }
   }
 }

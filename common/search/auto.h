@@ -50,9 +50,10 @@ std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
 class AutoOptimizer {
  public:
-  // `encoding` outlives it. `begins_in_middle`: as in CmaOptions, where CMA-ES is alone.
+  // `encoding` outlives it. `version`: of `auto`. Since 2 CMA-ES begins in the middle where it is
+  // alone; since 3 MOBSTER's model stretches the best values.
   AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
-                bool begins_in_middle = true);
+                uint32_t version = 3);
 
   // The point of trial `number`, which `seen` does not hold, snapped. nullopt: given up; the next
   // call continues where this one was.

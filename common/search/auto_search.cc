@@ -51,7 +51,7 @@ class AutoModel final : public PointModel {
   AutoModel(const ExperimentSpec& spec, uint64_t seed)
       : PointModel(spec, seed), seed_(seed), has_outcomes_(!spec.OutcomeKeys().empty()) {
     if (trials().status().ok() && !has_outcomes_)
-      optimizer_.emplace(trials().encoding(), seed, FactsOf(spec), spec.search.version >= 2);
+      optimizer_.emplace(trials().encoding(), seed, FactsOf(spec), spec.search.version);
   }
 
  protected:
@@ -100,6 +100,11 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
 }  // namespace
 
 const Searcher& AutoSearch() {
+  static const AutoSearcher searcher(3);
+  return searcher;
+}
+
+const Searcher& AutoSearchUnstretched() {
   static const AutoSearcher searcher(2);
   return searcher;
 }

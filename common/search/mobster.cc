@@ -40,8 +40,11 @@ size_t LearnedCount(size_t values) {
   }
 }
 
-// The scales that are compared: the values as they are, and logarithms of 10 and 1.
-constexpr double kLogScales[] = {kNoScale, 2.302585092994046, 0};
+// The scales that are compared: the values as they are, and logarithms of 10 and 1; and those of
+// 0.1 and 0.01, which stretch the best.
+constexpr double kLogScales[] = {kNoScale, 2.302585092994046, 0, -2.302585092994046,
+                                 -4.605170185988092};
+constexpr double kLeastUnstretched = 0;
 
 // Warps the values of all rungs as if they were one list; returns what WarpValues returns.
 double WarpTogether(double log_scale, std::vector<GaussianData>& rungs) {
@@ -123,6 +126,7 @@ bool Mobster::Learn(const std::vector<Level>& levels, const GiveUp& give_up) {
   form.noise_mean = kLnNoise;
   double least = HUGE_VAL;
   for (const double scale : kLogScales) {
+    if (!options_.stretches_best && std::isfinite(scale) && scale < kLeastUnstretched) continue;
     std::vector<GaussianData> warped = from;
     double loss = -WarpTogether(scale, warped);
     RungProcess below;

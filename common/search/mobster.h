@@ -41,6 +41,9 @@ struct MobsterOptions {
   // The process sees at most this many values of a rung: half of them the best ones, the others
   // spread evenly by rank.
   size_t history_max = 150;
+  // Scales of values are compared, too, at which the best differ as much as all others do together:
+  // for searches most of whose trials are bad, such as those whose training diverges.
+  bool stretches_best = true;
 };
 
 struct MobsterAnswer {

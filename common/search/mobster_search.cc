@@ -39,11 +39,11 @@ absl::Status CheckMobsterSpace(const Space& space) {
   return absl::OkStatus();
 }
 
-AlgorithmTable MakeMobsterTable() {
+AlgorithmTable MakeMobsterTable(uint32_t version) {
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "mobster",
-      .version = 1,
+      .version = version,
       .meaning =
           "A Gaussian process over configurations and rungs, as in MOBSTER: proposes where it "
           "expects the largest improvement at the highest rung; made for asha_promotion and asha",
@@ -59,7 +59,7 @@ class MobsterModel final : public PointModel {
  public:
   MobsterModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
     if (trials().status().ok())
-      model_.emplace(trials().encoding(), seed, MobsterOptionsFrom(spec.search.options));
+      model_.emplace(trials().encoding(), seed, MobsterOptionsFrom(spec.search));
   }
 
  protected:
@@ -76,12 +76,19 @@ class MobsterModel final : public PointModel {
 }  // namespace
 
 const Searcher& MobsterSearch() {
-  static const ModelSearcher<MobsterModel> searcher(MakeMobsterTable());
+  static const ModelSearcher<MobsterModel> searcher(MakeMobsterTable(2));
   return searcher;
 }
 
-MobsterOptions MobsterOptionsFrom(const Json& options) {
-  return ReadMemberOptions<MobsterOptions>(kMobsterOptions, options);
+const Searcher& MobsterSearchUnstretched() {
+  static const ModelSearcher<MobsterModel> searcher(MakeMobsterTable(1));
+  return searcher;
+}
+
+MobsterOptions MobsterOptionsFrom(const AlgorithmSpec& search) {
+  MobsterOptions options = ReadMemberOptions<MobsterOptions>(kMobsterOptions, search.options);
+  options.stretches_best = search.version >= 2;
+  return options;
 }
 
 }  // namespace rt

@@ -9,8 +9,10 @@
 namespace rt {
 
 const Searcher& MobsterSearch();
+// Its version 1, for experiments that began with it: it does not stretch the best values.
+const Searcher& MobsterSearchUnstretched();
 
-// The options as a spec has them; what it lacks has its default.
-MobsterOptions MobsterOptionsFrom(const Json& options);
+// The options of a spec, by its version; what they lack has its default.
+MobsterOptions MobsterOptionsFrom(const AlgorithmSpec& search);
 
 }  // namespace rt

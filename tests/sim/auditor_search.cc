@@ -10,9 +10,11 @@ namespace rt::sim {
 void Auditor::CheckProposals(const event::Answered& e) const {
   const AuditedSpec& spec = experiments_.at(e.experiment).spec;
   // A spec that says no version means the newest one.
-  const bool has_two = spec.search == "tpe" || spec.search == "cmaes" || spec.search == "auto";
-  const uint32_t newest = has_two ? 2 : 1;
-  Must(e.algorithm == spec.search && e.version == newest, "it is the spec's");
+  const std::map<std::string, uint32_t> newest = {
+      {"auto", 3}, {"cmaes", 2}, {"mobster", 2}, {"tpe", 2}};
+  const auto version = newest.find(spec.search);
+  Must(e.algorithm == spec.search && e.version == (version == newest.end() ? 1 : version->second),
+       "it is the spec's");
   Must(e.observed_through >= head_seq_, "a model answers the head that leads now");
   Must(e.stopped.empty() && e.resumed.empty() && !e.finished, "a search model only proposes");
   std::set<uint32_t> fallbacks, created;

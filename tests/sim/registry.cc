@@ -30,10 +30,12 @@ const std::vector<const Searcher*>& Searchers() {
       &CmaSearch(),
       &GpSearch(),
       &AutoSearch(),
+      &AutoSearchUnstretched(),
       &AutoSearchWithoutRungs(),
       &BohbSearch(),
       &DehbSearch(),
       &MobsterSearch(),
+      &MobsterSearchUnstretched(),
       &Wayward(),
   };
   return all;

@@ -128,7 +128,7 @@ TEST_CASE("auto: with rungs it is mobster, or bohb where a process over the spac
   CHECK(text(Numbers(101), 0) == "bohb: 101 parameters");
 }
 
-TEST_CASE("auto: each scheduler that has rungs is one for mobster, in version 2") {
+TEST_CASE("auto: each scheduler that has rungs is one for mobster, since version 2") {
   size_t with_rungs = 0;
   for (const AlgorithmTable* table : AlgorithmTables(AlgorithmKind::kScheduler)) {
     INFO(table->name);
@@ -146,15 +146,23 @@ TEST_CASE("auto: each scheduler that has rungs is one for mobster, in version 2"
     earlier.search.version = 1;
     CHECK(SearcherOf(earlier).Explain(earlier).find("gp") == 0);
     CHECK(!SearcherOf(earlier).table().reads_rungs);
+    earlier.search.version = 2;
+    CHECK(SearcherOf(earlier).Explain(earlier) == SearcherOf(*spec).Explain(*spec));
   }
   CHECK(with_rungs == 4);
 }
 
-TEST_CASE("auto: with rungs its proposals are those of mobster") {
+TEST_CASE("auto: with rungs its proposals are those of mobster, one version earlier than its own") {
   const std::string scheduler = R"("scheduler":{"asha":{"max_t":9}},)";
-  const auto spec = ModelledSpec(kMixedSpace, R"("auto")", scheduler);
-  const auto other = ModelledSpec(kMixedSpace, R"("mobster")", scheduler);
+  auto spec = ModelledSpec(kMixedSpace, R"("auto")", scheduler);
+  auto other = ModelledSpec(kMixedSpace, R"("mobster")", scheduler);
   REQUIRE((spec.ok() && other.ok()));
+  CHECK(spec->search.version == 3);
+  CHECK(other->search.version == 2);
+  if (GENERATE(false, true)) {
+    spec->search.version = 2;
+    other->search.version = 1;
+  }
   const auto chosen = SearcherOf(*spec).MakeModel(*spec, 7);
   const auto plain = SearcherOf(*other).MakeModel(*other, 7);
   std::vector<TrialResult> results;

@@ -40,20 +40,25 @@ TEST_CASE("mobster search: the options have the defaults of MobsterOptions, and 
   const AlgorithmTable& table = MobsterSearch().table();
   CHECK(table.needs_metric);
   CHECK(table.reads_rungs);
-  CHECK(table.options.size() == sizeof(MobsterOptions) / 8 + 3);
-  const MobsterOptions defaults = MobsterOptionsFrom(DefaultsOf(table).options);
+  CHECK(table.options.size() == sizeof(MobsterOptions) / 8 + 2);  // A version chooses one of them.
+  const MobsterOptions defaults = MobsterOptionsFrom(DefaultsOf(table));
   CHECK(defaults.random_fraction == MobsterOptions{}.random_fraction);
   CHECK(defaults.even_weight == MobsterOptions{}.even_weight);
   CHECK(defaults.history_max == MobsterOptions{}.history_max);
   const auto spec = MobsterSpec(R"({"random_fraction":0.5,"even_weight":3,"startup_trials":9,
                                     "rows_min":4,"history_max":50})");
   REQUIRE(spec.ok());
-  const MobsterOptions given = MobsterOptionsFrom(spec->search.options);
+  const MobsterOptions given = MobsterOptionsFrom(spec->search);
   CHECK(given.random_fraction == 0.5);
   CHECK(given.even_weight == 3);
   CHECK(given.startup_trials == 9);
   CHECK(given.rows_min == 4);
   CHECK(given.history_max == 50);
+  CHECK(given.stretches_best);
+  AlgorithmSpec earlier = spec->search;
+  earlier.version = 1;
+  CHECK_FALSE(MobsterOptionsFrom(earlier).stretches_best);
+  CHECK(MobsterSearchUnstretched().table().options.size() == table.options.size());
   CHECK(MessageOf(MobsterSpec(R"({"history_max":5})").status()) ==
         "search/mobster/history_max: must be a whole number between 20 and 500");
 }

@@ -59,10 +59,11 @@ MobsterAnswer Asked(const Encoding& encoding, const Observations& seen, uint64_t
   return *Mobster(encoding, 1, options).Suggest(seen, number);
 }
 
-double MeanDistanceTo(const Encoding& encoding, const Observations& seen, double centre) {
+double MeanDistanceTo(const Encoding& encoding, const Observations& seen, double centre,
+                      const MobsterOptions& options = kModelOnly) {
   double sum = 0;
   for (uint64_t number = 1'000; number < 1'010; ++number)
-    sum += DistanceTo(Asked(encoding, seen, number).point, centre) / 10;
+    sum += DistanceTo(Asked(encoding, seen, number, options).point, centre) / 10;
   return sum;
 }
 
@@ -287,4 +288,19 @@ TEST_CASE("mobster: it gives up when asked to, and not before") {
   int asked = 0;
   CHECK(!model.Suggest(seen, 7, [&] { return ++asked > 20; }).has_value());
   CHECK(model.Suggest(seen, 7, [] { return false; })->point == Asked(square, seen, 7).point);
+}
+
+TEST_CASE("mobster: where most trials are bad, it searches among the good ones") {
+  const Encoding encoding = MobsterCube(kMobsterSquare);
+  const auto error = [](const Point& x) {
+    return x[0] > 0.45 ? 0.9 : 0.02 + 0.1 * DistanceTo(x, 0.2);
+  };
+  const Observations seen = OpenTrials(encoding, 60, 20, error, error);
+  MobsterOptions unstretched = kModelOnly;
+  unstretched.stretches_best = false;
+  const double distance = MeanDistanceTo(encoding, seen, 0.2);
+  const double before = MeanDistanceTo(encoding, seen, 0.2, unstretched);
+  INFO("distance " << distance << ", unstretched " << before);
+  CHECK(distance < 0.1);
+  CHECK(distance < 0.5 * before);
 }

@@ -40,6 +40,11 @@ constexpr Method kMethods[] = {
     {"mobster_checked", R"("mobster")",
      R"({"asha_promotion":{"max_t":MAX,"reduction_factor":3,"rank_check":true}})"},
     {"mobster_asha", R"("mobster")", R"({"asha":{"max_t":MAX,"reduction_factor":3}})"},
+    {"auto_asha", R"("auto")", R"({"asha":{"max_t":MAX,"reduction_factor":3}})"},
+    {"bohb_asha", R"("bohb")", R"({"asha":{"max_t":MAX,"reduction_factor":3}})"},
+    {"tpe_asha", R"("tpe")", R"({"asha":{"max_t":MAX,"reduction_factor":3}})"},
+    {"tpe_fifo", R"("tpe")", R"("fifo")"},
+    {"gp_fifo", R"("gp")", R"("fifo")"},
     {"bohb", R"("bohb")", R"({"hyperband":{"max_t":MAX,"largest_first":true}})"},
     {"bohb_checked", R"("bohb")",
      R"({"asha_promotion":{"max_t":MAX,"reduction_factor":3,"rank_check":true}})"},
@@ -47,7 +52,7 @@ constexpr Method kMethods[] = {
 };
 
 // Of whole trainings, after which regrets are compared.
-constexpr int64_t kBudgets[] = {20, 50, 100};
+constexpr int64_t kBudgets[] = {5, 10, 20, 50, 100};
 
 bool IsListed(const std::string& list, const std::string& name) {
   return list.empty() || ("," + list + ",").find("," + name + ",") != std::string::npos;

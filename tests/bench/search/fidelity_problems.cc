@@ -89,6 +89,63 @@ FidelityProblem MakeCounting(size_t flags) {
   return problem;
 }
 
+// The error of a network that is trained with a step of x0, a momentum of x1, and three parameters
+// of which each has a best value and matters less than the one before. Steps that are too large
+// diverge, small ones learn slowly; most of the box is bad, and the best errors differ by less than
+// a percent.
+constexpr double kChanceError = 0.9, kEvaluationNoise = 0.0015;
+
+struct Training {
+  double speed = 0;  // Of the error's decay, per unit of time.
+  double least = 0;  // What it decays to.
+  bool diverges = false;
+
+  explicit Training(const std::vector<double>& x) {
+    const double step = 4 * x[0] - 4 - std::log10(1.001 - 0.99 * x[1]);  // Of the logarithm.
+    diverges = step > 0.2 - 0.3 * x[3];
+    speed = 0.6 * std::pow(10, std::min(step, 0.0) + 0.6);
+    const double off_step = step + 0.5, off_decay = x[2] - 0.35, off_batch = x[3] - 0.3;
+    const double off_width = 1 - x[4];
+    least = 0.02 + 0.06 * off_step * off_step + 0.2 * off_decay * off_decay +
+            0.1 * off_batch * off_batch + 0.1 * off_width * off_width;
+  }
+  double At(double unit) const {
+    if (diverges) return kChanceError;
+    return least + (kChanceError - least) * std::exp(-speed * unit);
+  }
+};
+
+class TrainingCurve final : public Curve {
+ public:
+  TrainingCurve(const std::vector<double>& x, Rng rng) : training_(x), rng_(rng) {}
+
+  double Next() override {
+    ++unit_;
+    return training_.At(unit_) + kEvaluationNoise * NormalQuantile(rng_.Uniform());
+  }
+
+ private:
+  const Training training_;
+  double unit_ = 0;
+  Rng rng_;
+};
+
+FidelityProblem MakeTraining() {
+  FidelityProblem problem{.name = "training5"};
+  for (size_t i = 0; i < 5; ++i)
+    problem.space +=
+        std::string(i == 0 ? "{" : ",") + "\"x" + std::to_string(i) + "\":{\"uniform\":[0,1]}";
+  problem.space += "}";
+  problem.minimum = 0.02;
+  problem.truth = [units = problem.units](const std::vector<double>& x) {
+    return Training(x).At(units);
+  };
+  problem.train = [](const std::vector<double>& x, Rng rng) {
+    return std::make_unique<TrainingCurve>(x, rng);
+  };
+  return problem;
+}
+
 }  // namespace
 
 const std::vector<FidelityProblem>& FidelityProblems() {
@@ -99,6 +156,7 @@ const std::vector<FidelityProblem>& FidelityProblems() {
       MakeHartmann(6, "terrible", 4, 5),
       MakeCounting(8),
       MakeCounting(32),
+      MakeTraining(),
   };
   return all;
 }
