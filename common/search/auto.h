@@ -48,12 +48,15 @@ AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts);
 // One sentence without its full stop; of the phases that `trials` reach, if their number is known.
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
+// The newest version of `auto`. Since 2 CMA-ES begins in the middle where it is alone; since 3
+// MOBSTER's model stretches the best values.
+inline constexpr uint32_t kAutoVersion = 3;
+
 class AutoOptimizer {
  public:
-  // `encoding` outlives it. `version`: of `auto`. Since 2 CMA-ES begins in the middle where it is
-  // alone; since 3 MOBSTER's model stretches the best values.
+  // `encoding` outlives it.
   AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
-                uint32_t version = 3);
+                uint32_t version = kAutoVersion);
 
   // The point of trial `number`, which `seen` does not hold, snapped. nullopt: given up; the next
   // call continues where this one was.

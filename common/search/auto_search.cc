@@ -100,7 +100,7 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
 }  // namespace
 
 const Searcher& AutoSearch() {
-  static const AutoSearcher searcher(3);
+  static const AutoSearcher searcher(kAutoVersion);
   return searcher;
 }
 

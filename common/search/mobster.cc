@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -40,11 +41,11 @@ size_t LearnedCount(size_t values) {
   }
 }
 
-// The scales that are compared: the values as they are, and logarithms of 10 and 1; and those of
-// 0.1 and 0.01, which stretch the best.
+// The scales that are compared: the values as they are, and logarithms of 10, 1, 0.1 and 0.01. The
+// last two stretch the best values.
 constexpr double kLogScales[] = {kNoScale, 2.302585092994046, 0, -2.302585092994046,
                                  -4.605170185988092};
-constexpr double kLeastUnstretched = 0;
+constexpr size_t kUnstretchedScales = 3;
 
 // Warps the values of all rungs as if they were one list; returns what WarpValues returns.
 double WarpTogether(double log_scale, std::vector<GaussianData>& rungs) {
@@ -125,8 +126,9 @@ bool Mobster::Learn(const std::vector<Level>& levels, const GiveUp& give_up) {
   GaussianForm form = WholeForm(encoding_);
   form.noise_mean = kLnNoise;
   double least = HUGE_VAL;
-  for (const double scale : kLogScales) {
-    if (!options_.stretches_best && std::isfinite(scale) && scale < kLeastUnstretched) continue;
+  const size_t scales = options_.stretches_best ? std::size(kLogScales) : kUnstretchedScales;
+  for (size_t i = 0; i < scales; ++i) {
+    const double scale = kLogScales[i];
     std::vector<GaussianData> warped = from;
     double loss = -WarpTogether(scale, warped);
     RungProcess below;

@@ -41,8 +41,8 @@ struct MobsterOptions {
   // The process sees at most this many values of a rung: half of them the best ones, the others
   // spread evenly by rank.
   size_t history_max = 150;
-  // Scales of values are compared, too, at which the best differ as much as all others do together:
-  // for searches most of whose trials are bad, such as those whose training diverges.
+  // The process may scale values so that the best ones differ clearly beside much worse ones. Such
+  // scales are for searches most of whose trials are bad, for example because training diverges.
   bool stretches_best = true;
 };
 

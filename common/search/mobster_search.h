@@ -9,7 +9,7 @@
 namespace rt {
 
 const Searcher& MobsterSearch();
-// Its version 1, for experiments that began with it: it does not stretch the best values.
+// Version 1, for experiments that began with it. Version 1 does not stretch the best values.
 const Searcher& MobsterSearchUnstretched();
 
 // The options of a spec, by its version; what they lack has its default.

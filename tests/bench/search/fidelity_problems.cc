@@ -89,10 +89,9 @@ FidelityProblem MakeCounting(size_t flags) {
   return problem;
 }
 
-// The error of a network that is trained with a step of x0, a momentum of x1, and three parameters
-// of which each has a best value and matters less than the one before. Steps that are too large
-// diverge, small ones learn slowly; most of the box is bad, and the best errors differ by less than
-// a percent.
+// The error of a network by its learning rate x0, momentum x1, and three more parameters, each of
+// which has a best value. Large learning rates diverge, small ones learn slowly. Of the box, 9 %
+// diverges, and in 64 % more the error at the end is above 0.12; the least is 0.02.
 constexpr double kChanceError = 0.9, kEvaluationNoise = 0.0015;
 
 struct Training {
