@@ -17,21 +17,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kPipeBytesMax = 1 << 20;  // No pipe here holds more: the default bound of Linux.
+
 // The program's standard input, whole: no pipe that could block or break.
 absl::Status FillInput(int fd, std::string_view input) {
   RT_RETURN_IF_ERROR(WriteAll(fd, input, "a program's input"));
   return ::lseek(fd, 0, SEEK_SET) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "rewind input");
 }
 
-// False at the end of the output.
+// Reads at most what a pipe holds, so that the caller looks at its deadline while a program writes
+// without end. False at the end of the output.
 bool ReadSome(int fd, std::string& output, size_t output_max) {
   char buffer[16'384];
-  while (true) {
+  for (size_t read = 0; read < kPipeBytesMax; read += sizeof buffer) {
     ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     output.append(buffer, std::min(static_cast<size_t>(got), output_max - output.size()));
   }
+  return true;
 }
 
 }  // namespace

@@ -14,14 +14,17 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Iterator
-from types import CodeType, FunctionType
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rt._sources import SourceImporter
 
 _FUNCTIONS_MAX = 1000  # Enough for a user's code; the code of libraries is not walked.
 _VALUES_MAX = 20_000  # The number of values searched for functions.
+_ITEMS_MAX = 1000  # Of a list or table: a table of functions is short, and data is not searched.
+_CONTAINERS = (dict, list, tuple, set, frozenset)
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
@@ -79,7 +82,7 @@ def _functions(roots: list[Any]) -> list[FunctionType]:
 
 
 def _held_by(value: Any) -> list[Any]:
-    """The functions and classes that a callable, or an instance of a user's class, refers to.
+    """What a callable, a container, or an instance of a user's class refers to.
 
     A wrapper is searched whatever module it comes from: with_resources, or a decorator of a
     library, is installed, but the function that it wraps is not.
@@ -96,6 +99,8 @@ def _held_by(value: Any) -> list[Any]:
         return [*vars(value).values(), *value.__bases__] if _is_users(value.__module__) else []
     if isinstance(value, FunctionType):
         return _wrapped_by(value)
+    if type(value) in _CONTAINERS:
+        return _items_of(value)
     wrapped = _own_attributes(value).get("__wrapped__")  # Of functools.lru_cache and the like.
     held = [] if wrapped is None else [wrapped]
     if _is_users(type(value).__module__):
@@ -104,17 +109,21 @@ def _held_by(value: Any) -> list[Any]:
 
 
 def _wrapped_by(function: FunctionType) -> list[Any]:
-    """The values in a closure, also in a dict of keyword arguments, and `__wrapped__`."""
-    held = [vars(function).get("__wrapped__")]
+    """The values in a closure, the defaults of parameters, and `__wrapped__`."""
+    held = [vars(function).get("__wrapped__"), function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # Not assigned yet.
-            value = cell.cell_contents
-            held += value.values() if type(value) is dict else [value]
+            held.append(cell.cell_contents)
     return list(filter(_leads_on, held))
 
 
+def _items_of(container: Any) -> list[Any]:
+    items: Iterable[Any] = container.values() if type(container) is dict else container
+    return list(filter(_leads_on, islice(items, _ITEMS_MAX)))
+
+
 def _leads_on(value: Any) -> bool:
-    return callable(value) or _is_users(type(value).__module__)
+    return callable(value) or type(value) in _CONTAINERS or _is_users(type(value).__module__)
 
 
 def _own_attributes(value: Any) -> dict[str, Any]:
@@ -123,9 +132,12 @@ def _own_attributes(value: Any) -> dict[str, Any]:
 
 
 def _globals_of(function: FunctionType) -> list[Any]:
-    """The global values that the function's code names."""
+    """The global values that the function's code names, also those of the user's modules."""
     names = set(_names(function.__code__))
     values = [function.__globals__[name] for name in names if name in function.__globals__]
+    for module in [each for each in values if isinstance(each, ModuleType)]:
+        if _is_users(module.__name__):
+            values += [vars(module)[name] for name in names if name in vars(module)]
     return list(filter(_leads_on, values))
 
 

@@ -51,6 +51,9 @@ def test_a_search_algorithm_of_the_head_is_used_by_its_name() -> None:
     search = tune.create_searcher("line", steps=5, random_state=7, max_concurrent=2)
     assert search.to_spec() == {"sweep": {"steps": 5}}
     assert (search.seed, search.max_concurrent) == (7, 2)
+    assert tune.create_searcher("line", steps=5, seed=7).seed == 7
+    with pytest.raises(ValueError, match="seed and random_state are two names"):
+        tune.create_searcher("line", seed=7, random_state=8)
 
 
 def test_mistakes_name_what_is_known() -> None:

@@ -71,8 +71,29 @@ def through(config: dict[str, Any], steps: Steps) -> Any:
     return steps.run(config)
 
 
+TABLE = {"one": [train]}
+
+
+def from_table(config: dict[str, Any]) -> Any:
+    return TABLE["one"][0](config)
+
+
+def by_default(config: dict[str, Any], steps: Any = (train,)) -> Any:
+    return steps[0](config)
+
+
+def by_module(config: dict[str, Any]) -> Any:
+    return users_module.fit(config)
+
+
+users_module = ModuleType("users_module")
+vars(users_module)["fit"] = train
+
 TRAINABLES = {
     "bare": train,
+    "a table has it": from_table,
+    "a default has it": by_default,
+    "a module has it": by_module,
     "with_resources": tune.with_resources(train, {"cpu": 1}),
     "with_parameters": tune.with_parameters(train, data=[1]),
     "nested": tune.with_resources(tune.with_parameters(train, data=[1]), {"cpu": 1}),

@@ -42,6 +42,15 @@ TEST_CASE("subprocess: exit codes and signals are told apart") {
   CHECK(absl::IsDeadlineExceeded(RunProgram({.argv = {"sleep", "60"}}, "", 50).status()));
 }
 
+TEST_CASE("subprocess: a program that writes without end is ended at its deadline") {
+  CHECK(absl::IsDeadlineExceeded(RunProgram({.argv = {"yes"}}, "", 300, 64).status()));
+  // One that has ended is over, whatever its children still write.
+  const auto ended = RunProgram({.argv = {"sh", "-c", "yes & echo; exit 3"}}, "", 20'000, 64);
+  REQUIRE(ended.ok());
+  CHECK(ended->exit.code == 3);
+  CHECK(ended->output.size() <= 64);
+}
+
 TEST_CASE("subprocess: only the listed descriptors are open in the child") {
   int one = ::open("/dev/null", O_RDONLY), two = ::open("/dev/zero", O_RDONLY);
   auto list = RunProgram({.argv = {"sh", "-c", "readlink /proc/$$/fd/* | grep -v pipe"},

@@ -297,8 +297,8 @@ class ConcurrencyLimiter(Searcher):
 class HeadSearch(SearchAlgorithm):
     """A search algorithm of the head that has no class of its own: its name and its options.
 
-    metric, mode: of the search, unless TuneConfig or the scheduler gives them. Raises ValueError
-    for an option that it does not have.
+    metric, mode: of the search, unless TuneConfig or the scheduler gives them. random_state: its
+    seed, which may be named `seed`, too. Raises ValueError for an option that it does not have.
     """
 
     def __init__(
@@ -313,6 +313,10 @@ class HeadSearch(SearchAlgorithm):
     ) -> None:
         if "space" in options:
             raise ValueError("space: give it to the Tuner as param_space, or to tune.run as config")
+        if "seed" in options:
+            if random_state is not None:
+                raise ValueError("seed and random_state are two names of one argument: give one")
+            random_state = options.pop("seed")
         check_min_or_max(mode)
         self.metric, self.mode = metric, mode
         self.points = _as_points(points_to_evaluate)
