@@ -9,10 +9,10 @@ are asked for), RT_BIN and PYTHONPATH of this tree. All sides have two slots, th
 (real_work.py), spaces and rungs: rt `auto` with ASHA, Ray ASHA, Optuna its default sampler and
 successive halving in two processes. FOLDER keeps a file per task and side, with a line per seed:
 
-    SEED SECONDS START-UP TRIALS BEST
+    SEED SECONDS START-UP TRIALS EPOCHS BEST
 
 SECONDS are from the begin of the search to the first accuracy within 0.005 of the best known one,
-START-UP those before it. A search that does not get there has the limit. What is there is not run
+START-UP those before it, and EPOCHS what was trained until then. A search that does not get there has the limit. What is there is not run
 again, so a run that was interrupted continues. `--table` runs nothing.
 """
 
@@ -91,15 +91,15 @@ def run(side: str, task: str, seed: int, limit: float) -> str:
     shutil.rmtree(home, ignore_errors=True)
     assert began is not None
     seconds = min(hits[0] - began, limit) if hits else limit
-    trials = len({row[2] for row in rows})
-    best = max(row[1] for row in rows)
-    return f"{seed} {seconds:.3f} {began - started:.3f} {trials} {best:.5f}"
+    until = [row for row in rows if not hits or row[0] <= hits[0]]
+    trials, best = len({row[2] for row in until}), max(row[1] for row in until)
+    return f"{seed} {seconds:.3f} {began - started:.3f} {trials} {len(until)} {best:.5f}"
 
 
 def table(folder: pathlib.Path, tasks: list[str], sides: list[str], seeds: range) -> str:
     """Medians and quartiles in Markdown, and the ratios of rt's medians."""
-    lines = ["| training | side | s to the target | s with start-up | trials | seeds "
-             "| rt's ratio |", "|---|---|---|---|---|---|---|"]
+    lines = ["| training | side | s to the target | s with start-up | trials | epochs | seeds "
+             "| rt's ratio |", "|---|---|---|---|---|---|---|---|"]
     for task in tasks:
         medians = {}
         for side in sides:
@@ -114,9 +114,9 @@ def table(folder: pathlib.Path, tasks: list[str], sides: list[str], seeds: range
             medians[side] = (middle, whole)
             ratio = "" if side == "rt" or "rt" not in medians else (
                 f"{medians['rt'][0] / middle:.2f} ({medians['rt'][1] / whole:.2f} with start-up)")
-            trials = statistics.median(each[3] for each in runs)
+            trials, epochs = (statistics.median(each[i] for each in runs) for i in (3, 4))
             lines.append(f"| {task} | {side} | {middle:.1f} [{low:.1f} to {high:.1f}] "
-                         f"| {whole:.1f} | {trials:.0f} | {len(runs)} | {ratio} |")
+                         f"| {whole:.1f} | {trials:.0f} | {epochs:.0f} | {len(runs)} | {ratio} |")
     return "\n".join(lines)
 
 
