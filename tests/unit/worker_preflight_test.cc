@@ -213,6 +213,24 @@ TEST_CASE("preflight: a probe is ended after its time, and a node without one sa
   CHECK(Says(missing.error, "rt-probe is not installed here"));
 }
 
+TEST_CASE("preflight: a report that is far too long is not read, and a long fault is cut") {
+  const FakeProbe probe("truncate -s 1G \"$2\"");
+  Preflights preflights(probe.folder);
+  const PreflightResult told = Asked(preflights, BodyOf(0), probe);
+  CHECK(told.faults.empty());
+  CHECK(Says(told.error, "is longer than 4194304 bytes"));
+  CHECK(!std::filesystem::exists(probe.report()));
+  const PreflightResult slow =
+      Judged(R"({"devices":[{"fault":")" + std::string(100'000, 'x') + R"("},{}]})");
+  CHECK(slow.faults.at(0).what.size() < 400);
+  std::string links = R"({"node":0,"other":1,"bus_gbps":1})";
+  for (int i = 0; i < 12; ++i) links += "," + links;
+  CHECK(Judged(R"({"devices":[{},{}],"all_reduce":{"bus_gbps":300},"across_nodes":{"fault":"slow",)"
+               R"("slow_links":[)" +
+               links + "]}}")
+            .slow_links.size() == limits::kSlowLinksMax);
+}
+
 TEST_CASE("preflight: it is for ranks that hold whole gpus") {
   CHECK(Preflights::IsFor(BodyOf(0)));
   CHECK(!Preflights::IsFor(BodyOf(0, {})));

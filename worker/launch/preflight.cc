@@ -11,12 +11,14 @@
 #include "common/run/files.h"
 #include "common/run/find_program.h"
 #include "worker/core/node_state.h"
+#include "worker/launch/quoted.h"
 
 namespace rt::worker {
 namespace {
 
 constexpr Millis kTimeToReport = 1'000;  // The probe reports by itself so long before its end.
-constexpr size_t kOutputShown = 300;
+constexpr size_t kOutputMax = 64 << 10;  // Of its output, read.
+constexpr Bytes kReportMax = 4 << 20;    // A gang of 10,000 nodes needs less than half of it.
 
 PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& what) {
   PreflightResult result;
@@ -30,7 +32,7 @@ PreflightResult CannotRun(const std::string& why) {
 
 std::string TextAt(const Json& json, const char* key) {
   const Json* value = json.is_object() ? json.Find(key) : nullptr;
-  return value != nullptr && value->is_string() ? value->AsString() : "";
+  return value != nullptr && value->is_string() ? Quoted(value->AsString()) : "";
 }
 
 void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& devices,
@@ -44,7 +46,7 @@ void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& d
 }
 
 std::string WithoutReport(const ProgramResult& end) {
-  const std::string output(Trim(end.output.substr(0, kOutputShown)));
+  const std::string output = Quoted(Trim(end.output));
   return "rt-probe wrote no report: " + ToString(end.exit) + (output.empty() ? "" : ": " + output);
 }
 
@@ -94,6 +96,7 @@ std::vector<ObservedLink> LinksAt(const Json& across) {
   const Json* all = across.Find("slow_links");
   if (all == nullptr || !all->is_array()) return links;
   for (const Json& link : all->array()) {
+    if (links.size() >= limits::kSlowLinksMax) break;
     const int64_t node = link.is_object() ? link.GetInt("node", -1) : -1;
     const int64_t other = link.is_object() ? link.GetInt("other", -1) : -1;
     if (node < 0 || other < 0) continue;
@@ -130,7 +133,9 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
   if (!run.end.ok()) return CannotRun("rt-probe: " + MessageOf(run.end.status()));
   if (run.end->exit.signal != 0)
     return Blame(uuids, "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
-  const absl::StatusOr<Json> report = Json::Parse(run.report);
+  if (absl::IsOutOfRange(run.report.status()))
+    return CannotRun("the report of rt-probe: " + MessageOf(run.report.status()));
+  const absl::StatusOr<Json> report = Json::Parse(run.report.value_or(""));
   const Json* devices = report.ok() && report->is_object() ? report->Find("devices") : nullptr;
   if (devices == nullptr || !devices->is_array()) return CannotRun(WithoutReport(*run.end));
   if (const std::string fault = TextAt(*report, "fault"); !fault.empty())
@@ -218,8 +223,8 @@ PreflightResult Preflights::Run(const LaunchBody& body, const std::string& repor
     most += meet_max_ + most_ + limits::kPreflightLinksMax;
   }
   ProbeRun run;
-  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most);
-  if (const absl::StatusOr<std::string> text = ReadFile(report); text.ok()) run.report = *text;
+  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most, kOutputMax);
+  run.report = ReadFile(report, kReportMax);
   std::error_code ignored;
   std::filesystem::remove(report, ignored);
   PreflightResult result = JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);

@@ -36,10 +36,11 @@ struct PreflightResult {
   bool is_well() const { return faults.empty() && error.empty() && elsewhere.empty(); }
 };
 
-// How rt-probe ended, and the report that it wrote. DeadlineExceeded: it did not end.
+// How rt-probe ended (DeadlineExceeded: it did not), and the report that it wrote (OutOfRange: too
+// much).
 struct ProbeRun {
   absl::StatusOr<ProgramResult> end = ProgramResult{};
-  std::string report;
+  absl::StatusOr<std::string> report = "";
 };
 // What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
 // all-reduce between them, and a probe that hangs or crashes, is a fault of all of them. A fault of
