@@ -27,7 +27,7 @@ PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& 
 }
 
 PreflightResult CannotRun(const std::string& why) {
-  return {.faults = {}, .error = why, .elsewhere = "", .slow_links = {}};
+  return {.faults = {}, .error = why, .elsewhere = "", .slow_links = {}, .bus_gbps = 0};
 }
 
 std::string TextAt(const Json& json, const char* key) {
@@ -116,12 +116,19 @@ PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
                          std::any_of(nodes->array().begin(), nodes->array().end(), IsAtFault);
   std::vector<ObservedLink> slow = LinksAt(*across);
   if (has_fault || (!slow.empty() && !fault.empty()))
-    return {.faults = {}, .error = "", .elsewhere = fault, .slow_links = std::move(slow)};
+    return {.faults = {},
+            .error = "",
+            .elsewhere = fault,
+            .slow_links = std::move(slow),
+            .bus_gbps = 0};
   if (!fault.empty()) return CannotRun(fault);
-  if (min_bus_gbps > 0 && across->GetDouble("bus_gbps", 0) <= 0)
+  const double measured = across->GetDouble("bus_gbps", 0);
+  if (min_bus_gbps > 0 && measured <= 0)
     return CannotRun("rt-probe did not measure the bandwidth between the nodes" +
                      (note.empty() ? "" : ": " + note));
-  return {};
+  PreflightResult result;
+  result.bus_gbps = measured;
+  return result;
 }
 
 }  // namespace
@@ -190,11 +197,12 @@ void Preflights::Ask(const LaunchBody& body, const std::string& report, Done don
   for (const Done& one : waiting) one(result);
 }
 
-std::vector<ObservedLink> Preflights::SlowLinksOf(const Fence& fence) const {
+void Preflights::AddLinks(Observed& observed) const {
   std::lock_guard lock(mutex_);
-  const auto test = tests_.find(fence.attempt);
-  if (test == tests_.end() || !test->second.result) return {};
-  return test->second.result->slow_links;
+  const auto test = tests_.find(observed.fence.attempt);
+  if (test == tests_.end() || !test->second.result) return;
+  observed.slow_links = test->second.result->slow_links;
+  observed.bus_gbps = test->second.result->bus_gbps;
 }
 
 void Preflights::Forget(const Fence& fence) {
