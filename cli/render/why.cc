@@ -208,8 +208,10 @@ std::vector<std::string> LinkLines(const Json& node) {
         (is_of_all ? "its links to all other nodes carry " : "its link to " + other + " carries ") +
         FormatDouble(link.GetDouble("bus_gbps", 0)) + " GB/s, where a gang asked for " +
         FormatDouble(link.GetDouble("asked_gbps", 0)) +
-        ": gangs that ask for more do without it until rt node undrain " + node.GetString("name") +
-        " --links");
+        ": gangs that ask for more do without it until a preflight measures enough, or rt node "
+        "undrain " +
+        node.GetString("name") + " --links; from " + link.GetString("retry_at") +
+        " on one that can be placed nowhere else measures it anew");
   }
   return lines;
 }

@@ -118,6 +118,7 @@ struct Applier {
   void operator()(const event::GpuCleared& e) { NoteCleared(state().nodes.at(e.node), e, at); }
   void operator()(const event::LinkFoundSlow& e) { ApplySlowLink(state(), e, at); }
   void operator()(const event::LinkCleared& e) { ApplyClearedLink(state(), e); }
+  void operator()(const event::LinkRetried& e) { ApplyRetriedLink(state(), e, at); }
   void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {
     Node& node = Change(e.node);

@@ -188,6 +188,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
     return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
     NoteStart(draft, observed);
+  NoteMeasuredLinks(draft, observed, *live);
   if (observed.phase != Observed::Phase::kExited) return NoteFreeze(draft, observed);
   NoteSlowLinks(draft, observed, *live);
   if (observed.broken_checkpoint) RetireBroken(draft, id.owner, live->checkpoint);

@@ -50,8 +50,10 @@ const auto kCluster = Overloaded{
     [](const event::NodeResumed&) { return M{.invites_placement = true}; },
     [](const event::GpuCleared&) { return M{}; },
     [](const event::GpuFaultFound&) { return M{}; },
-    [](const event::LinkFoundSlow&) { return M{}; },
+    // It may carry more than before.
+    [](const event::LinkFoundSlow&) { return M{.invites_placement = true}; },
     [](const event::LinkCleared&) { return M{.invites_placement = true}; },
+    [](const event::LinkRetried&) { return M{}; },
     [](const event::NodeGone&) { return M{.invites_placement = true}; },
 };
 

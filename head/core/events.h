@@ -391,7 +391,7 @@ using EventVariant = std::variant<
     event::ExecutorReleaseRequested, event::ExecutorEnded, event::ProfileRecorded,
     event::SizesAnswered, event::TrialReallocated, event::GpuFaultFound, event::ExecutorDelayed,
     event::AttemptFreezeRequested, event::AttemptFrozen, event::AttemptThawed,
-    event::AttemptFreezeGivenUp, event::LinkFoundSlow, event::LinkCleared>;
+    event::AttemptFreezeGivenUp, event::LinkFoundSlow, event::LinkCleared, event::LinkRetried>;
 
 template <typename T, typename Variant = EventVariant>
 inline constexpr bool kIsAlternative = false;

@@ -34,6 +34,35 @@ auto FindLink(const std::vector<SlowLink>& links, NodeId node, NodeId other) {
   });
 }
 
+// Those of them that these members would use. On one node they use none.
+std::vector<SlowLink> TooSlowOf(const World& world, const Owner& owner,
+                                const std::vector<Member>& members) {
+  std::set<NodeId> nodes;
+  for (const Member& member : members) nodes.insert(member.node);
+  if (nodes.size() < 2) return {};
+  std::vector<SlowLink> links = TooSlowFor(world, owner);
+  std::erase_if(links, [&](const SlowLink& link) {
+    return !nodes.contains(link.node) || (!link.is_of_node() && !nodes.contains(link.other));
+  });
+  return links;
+}
+
+// Whether the all-reduce of a gang on these nodes measures the link.
+bool IsMeasured(const std::vector<NodeId>& nodes, const SlowLink& link) {
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const NodeId next = nodes[(i + 1) % nodes.size()];
+    if (nodes[i] != next && link.Has(nodes[i]) && (link.is_of_node() || link.Has(next)))
+      return true;
+  }
+  return false;
+}
+
+std::string NameOf(const World& world, const SlowLink& link) {
+  const auto& nodes = world.state.nodes;
+  return nodes.at(link.node).name + " and " +
+         (link.is_of_node() ? "all others" : nodes.at(link.other).name);
+}
+
 bool IsSame(const SlowLink& known, const ObservedLink& link, double asked) {
   return known.bus_gbps == link.bus_gbps && known.asked_gbps >= asked;
 }
@@ -46,9 +75,10 @@ double AskedOfLinks(const World& world, const Owner& owner) {
 }
 
 // The node with the most of them goes first: that leaves the most nodes.
-std::set<NodeId> AvoidedForLinks(const World& world, const Owner& owner) {
+std::set<NodeId> AvoidedForLinks(const World& world, const Owner& owner, Millis now) {
   std::set<NodeId> avoided;
   std::vector<SlowLink> links = TooSlowFor(world, owner);
+  std::erase_if(links, [&](const SlowLink& link) { return link.retry_at() <= now; });
   for (const SlowLink& link : links)
     if (link.is_of_node()) avoided.insert(link.node);
   for (;;) {
@@ -70,24 +100,26 @@ std::set<NodeId> AvoidedForLinks(const World& world, const Owner& owner) {
 }
 
 bool UseSlowLink(const World& world, const Owner& owner, const std::vector<Member>& members) {
-  std::set<NodeId> nodes;
-  for (const Member& member : members) nodes.insert(member.node);
-  if (nodes.size() < 2) return false;
-  const std::vector<SlowLink> links = TooSlowFor(world, owner);
-  return std::any_of(links.begin(), links.end(), [&](const SlowLink& link) {
-    return nodes.contains(link.node) && (link.is_of_node() || nodes.contains(link.other));
-  });
+  return !TooSlowOf(world, owner, members).empty();
 }
 
 std::string SlowLinksText(const World& world, const Owner& owner) {
   std::vector<std::string> texts;
-  for (const SlowLink& link : TooSlowFor(world, owner)) {
-    const std::string other =
-        link.is_of_node() ? "all others" : world.state.nodes.at(link.other).name;
-    texts.push_back(world.state.nodes.at(link.node).name + " and " + other + " (" +
-                    FormatDouble(link.bus_gbps) + " GB/s)");
-  }
+  for (const SlowLink& link : TooSlowFor(world, owner))
+    texts.push_back(NameOf(world, link) + " (" + FormatDouble(link.bus_gbps) + " GB/s)");
   return Join(texts, ", ");
+}
+
+std::string RetryText(const World& world, const Owner& owner, Millis now) {
+  const std::vector<SlowLink> links = TooSlowFor(world, owner);
+  const auto first = std::min_element(
+      links.begin(), links.end(),
+      [](const SlowLink& one, const SlowLink& other) { return one.retry_at() < other.retry_at(); });
+  if (first == links.end()) return "";
+  return "; the link between " + NameOf(world, *first) + " is measured anew " +
+         (first->retry_at() <= now ? "once its nodes are free"
+                                   : "from " + FormatTime(first->retry_at()) + " on") +
+         ", if nothing else is";
 }
 
 void NoteSlowLinks(Draft& draft, const Observed& observed, const Attempt& live) {
@@ -107,12 +139,42 @@ void NoteSlowLinks(Draft& draft, const Observed& observed, const Attempt& live) 
   }
 }
 
+void NoteMeasuredLinks(Draft& draft, const Observed& observed, const Attempt& live) {
+  const AttemptId& id = observed.fence.attempt;
+  const double measured = observed.bus_gbps;
+  const std::vector<SlowLink> links = draft.state().slow_links;  // A copy: edited below.
+  if (links.empty() || observed.fence.rank != 0 || !(measured > 0)) return;
+  const std::vector<NodeId> nodes =
+      NodesOf(live.members, RanksOf(draft.core.world, id.owner, live));
+  for (const SlowLink& link : links) {
+    // It repeats with every Sync what it measured before its ranks started.
+    if (link.at > live.placed_at || !IsMeasured(nodes, link)) continue;
+    if (measured >= link.asked_gbps)
+      draft.Emit(event::LinkCleared{link.node, link.other, measured, id});
+    else if (measured > link.bus_gbps)
+      draft.Emit(event::LinkFoundSlow{link.node, link.other, measured, link.asked_gbps, id});
+  }
+}
+
+void NoteRetriedLinks(Draft& draft, const AttemptId& id, const std::vector<Member>& members) {
+  for (const SlowLink& link : TooSlowOf(draft.core.world, id.owner, members))
+    draft.Emit(event::LinkRetried{link.node, link.other, id});
+}
+
+void ReviewLinks(Draft& draft) {
+  for (const SlowLink& link : draft.state().slow_links) {
+    const Millis at = link.retry_at();
+    if (at > draft.soft().links_seen_at && at <= draft.now) draft.soft().try_place = true;
+  }
+  draft.soft().links_seen_at = draft.now;
+}
+
 absl::Status ClearLinks(Draft& draft, const Node& node) {
   std::vector<SlowLink> links = draft.state().slow_links;
   std::erase_if(links, [&](const SlowLink& link) { return !link.Has(node.id); });
   if (links.empty())
     return absl::FailedPreconditionError("no link of node " + node.name + " is known to be slow");
-  for (const SlowLink& link : links) draft.Emit(event::LinkCleared{link.node, link.other});
+  for (const SlowLink& link : links) draft.Emit(event::LinkCleared{link.node, link.other, 0, {}});
   return absl::OkStatus();
 }
 

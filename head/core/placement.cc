@@ -125,7 +125,8 @@ bool ThawOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& w
   return false;
 }
 
-// Also on nodes that it avoids for their links, as long as it uses none of those.
+// Also on nodes that it avoids for their links, as long as it uses none of those, or, where nothing
+// else is left, those that may be measured anew.
 std::optional<std::vector<Member>> FindOverLinks(const Draft& draft, const ResourceRequest& wanted,
                                                  const Owner& owner,
                                                  const std::set<NodeId>& closed) {
@@ -136,10 +137,15 @@ std::optional<std::vector<Member>> FindOverLinks(const Draft& draft, const Resou
   fewer.insert(closed.begin(), closed.end());
   members = FindPlaces(core, wanted, draft.now, fewer);
   const bool may_be_one = wanted.strategy != Strategy::kStrictSpread && wanted.ranks_per_node == 0;
-  if (members.has_value() || !may_be_one) return members;
-  ResourceRequest on_one = wanted;
-  on_one.strategy = Strategy::kStrictPack;
-  return FindPlaces(core, on_one, draft.now, closed);
+  if (!members.has_value() && may_be_one) {
+    ResourceRequest on_one = wanted;
+    on_one.strategy = Strategy::kStrictPack;
+    members = FindPlaces(core, on_one, draft.now, closed);
+  }
+  if (members.has_value()) return members;
+  fewer = AvoidedForLinks(core.world, owner, draft.now);
+  fewer.insert(closed.begin(), closed.end());
+  return FindPlaces(core, wanted, draft.now, fewer);
 }
 
 // Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
@@ -187,6 +193,7 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   const bool is_sized = ranks != 1 || runs.ranks != 0;
   // It may end before the next look at idle nodes.
   for (const Member& member : members) draft.soft().idle_since.erase(member.node);
+  NoteRetriedLinks(draft, id, members);
   draft.Emit(
       event::AttemptPlaced{id, std::move(members), checkpoint, start_after, is_sized ? ranks : 0});
   NotePlaced(draft, id);

@@ -428,6 +428,7 @@ struct Soft {
   std::map<Owner, ElasticTry> elastic_tries;  // Of elastic owners that run.
   std::map<Owner, ElasticShare> elastic_shares;
   bool try_place = false;  // Something changed since the last placement round.
+  Millis links_seen_at = 0;  // Slow links that could be measured anew by then have been considered.
   std::map<Owner, Millis> thaw_waits;     // Of frozen owners that wait for their nodes: since when.
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
   std::optional<uint32_t> max_workers;    // Of all pools together, as it said.

@@ -9,6 +9,7 @@
 #include "head/core/draft.h"
 #include "head/core/event_table.h"
 #include "head/core/freeze.h"
+#include "head/core/links.h"
 
 namespace rt {
 namespace {
@@ -23,6 +24,7 @@ absl::Status OnTick(Draft& draft) {
   ExpireDrains(draft);
   ExpireSessions(draft);
   EndDelays(draft);
+  ReviewLinks(draft);
   ReviewBackfills(draft);
   const std::set<ExperimentId> open = draft.index().open_experiments;  // Copy: edited below.
   for (ExperimentId id : open) {

@@ -102,7 +102,9 @@ Json SlowLinksOf(const State& state, NodeId node) {
                           {"node", link.is_of_node() ? Json() : Json(state.nodes.at(other).name)},
                           {"bus_gbps", link.bus_gbps},
                           {"asked_gbps", link.asked_gbps},
-                          {"at", TimeOrNull(link.at)}}));
+                          {"at", TimeOrNull(link.at)},
+                          {"tries", static_cast<int64_t>(link.tries)},
+                          {"retry_at", TimeOrNull(link.retry_at())}}));
   }
   return links;
 }

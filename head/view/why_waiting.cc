@@ -226,14 +226,14 @@ std::string FreezeText(const World& world, const Owner& owner) {
 }
 
 // Which nodes it avoids, and why.
-std::string ButNotOn(const World& world, const Owner& owner) {
+std::string ButNotOn(const World& world, const Owner& owner, Millis now) {
   const std::string excluded = NamesOf(world.state, ExcludedFor(world, owner));
   const std::string slow = SlowLinksText(world, owner);
   std::string text =
       excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
   if (slow.empty()) return text;
   return text + ", and not over the slow links between " + slow + ", because it asks for " +
-         FormatDouble(AskedOfLinks(world, owner)) + " GB/s";
+         FormatDouble(AskedOfLinks(world, owner)) + " GB/s" + RetryText(world, owner, now);
 }
 
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
@@ -254,7 +254,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const std::string but = ButNotOn(world, owner);
+  const std::string but = ButNotOn(world, owner, now);
   size_t usable = 0, known = 0;
   Closest closest;
   std::vector<std::string> draining;

@@ -44,6 +44,7 @@ inline void TakeSlowLink(const std::string& text, Observed& observed) {
 }
 
 // "PID", "PID frozen ROUND" or "PID refused ROUND WHY": a program that runs, or would.
+// "PID measured GBPS": its preflight measured that between the nodes of its gang.
 inline void TakeRunning(std::istream& words, Observed& observed) {
   std::string how;
   words >> observed.pid;
@@ -51,6 +52,8 @@ inline void TakeRunning(std::istream& words, Observed& observed) {
     observed.frozen = 0;
   } else if (how == "frozen") {
     words >> observed.frozen;
+  } else if (how == "measured") {
+    words >> observed.bus_gbps;
   } else {
     words >> observed.freeze_refused;
     std::getline(words >> std::ws, observed.freeze_why);

@@ -3,7 +3,7 @@
 //
 //   join NAME cpu=4 [gpu=1] [type=H100] [memory=GIB] [machine=N]   a token, an identity, the first
 //   Sync experiment KEY [job=ID] JSON | job KEY JSON run NAME FENCE PID [frozen ROUND | refused
-//   ROUND WHY]   the node says that; also: sync NAME port NAME FENCE PORT             the node
+//   ROUND WHY | measured GBPS]   the node says that; also: sync NAME port NAME FENCE PORT  the node
 //   keeps a port for the ranks to meet at exit NAME FENCE CODE LAST_SEQ
 //   [unseen|suspended|hung|oom|raised|gpu_failed|logged PATTERN] report NAME FENCE SEQ ITERATION
 //   JSON checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other

@@ -15,6 +15,7 @@
 #include "head/core/desired.h"
 #include "tests/sim/audited_spec.h"
 #include "tests/sim/auditor_elastic.h"
+#include "tests/sim/link_book.h"
 #include "tests/sim/sim.h"
 
 namespace rt::sim {
@@ -251,9 +252,8 @@ class Auditor {
   void On(const event::GpuCleared& e);
   void On(const event::GpuFaultFound& e);
   void On(const event::LinkFoundSlow& e);
-  void On(const event::LinkCleared& e);
+  void On(const event::LinkCleared&e), On(const event::LinkRetried&e);
   void NoteQuarantines(NodeBook& node);
-  void ExpectQuarantines() const;
   void On(const event::NodeGone& e);
   void On(const event::MachinesRequested& e);
   void On(const event::MachinesCreated& e);
@@ -347,9 +347,9 @@ class Auditor {
   void Supersede(TrialBook& trial) const;
   void CheckComplete(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckEvicted(const Fence& fence, const OwnerBook& owner) const;
-  void CheckDrains() const;
+  void CheckDrains() const, ExpectQuarantines() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
-  void CheckLinks(const Owner& owner, const std::set<NodeId>& nodes) const;
+  void CheckLinks(const AttemptId& attempt, const std::set<NodeId>& nodes) const;
   bool MayAvoidLinks(const ExperimentBook& experiment) const;
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
@@ -493,7 +493,7 @@ class Auditor {
   // Attempts that ended before all of their ranks had, with their nodes.
   std::map<AttemptId, std::set<NodeId>> broken_;
   std::set<NodeId> lost_nodes_;   // In this transaction.
-  std::map<std::pair<NodeId, NodeId>, double> slow_links_;  // GB/s; 0: to all other nodes.
+  std::map<std::pair<NodeId, NodeId>, LinkBook> slow_links_;  // Node 0: to all other nodes.
   uint64_t rungs_checked_ = 0;
 };
 

@@ -56,7 +56,7 @@ void Auditor::CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) 
     Must(node == nodes_.end() || node->second.away_until == 0,
          "nothing new goes to a node that is away");
   }
-  CheckLinks(e.attempt.owner, nodes);
+  CheckLinks(e.attempt, nodes);
   Must(asks.strategy != "STRICT_PACK" || nodes.size() == 1, "STRICT_PACK is one node");
   Must(asks.strategy != "STRICT_SPREAD" || nodes.size() == e.members.size(),
        "STRICT_SPREAD is a node for each");

@@ -13,6 +13,18 @@ constexpr Millis kAwayMost = 10'000;
 // A worker that is there hears of a fault so soon, also where messages are lost in between.
 constexpr Millis kHeedMost = 10'000;
 
+// Whether the gang's all-reduce goes from node to node over the link.
+bool IsBetween(const std::vector<Member>& members, NodeId node, NodeId other) {
+  std::vector<NodeId> ring;
+  for (const Member& member : members)
+    if (std::find(ring.begin(), ring.end(), member.node) == ring.end()) ring.push_back(member.node);
+  const auto at = std::find(ring.begin(), ring.end(), node);
+  if (at == ring.end() || ring.size() < 2) return false;
+  const auto place = static_cast<size_t>(at - ring.begin());
+  return other.value == 0 || ring[(place + 1) % ring.size()] == other ||
+         ring[(place + ring.size() - 1) % ring.size()] == other;
+}
+
 }  // namespace
 
 void Auditor::On(const event::NodeDraining& e) {
@@ -67,33 +79,67 @@ void Auditor::On(const event::GpuFaultFound& e) {
 void Auditor::On(const event::LinkFoundSlow& e) {
   const OwnerBook& owner = LiveOf(e.attempt);
   const auto run = truth_->runs.find({e.attempt, 0});
-  Must(run != truth_->runs.end() && run->second.slow_links.size() == 1, "a preflight found it");
-  const ObservedLink& found = run->second.slow_links.front();
-  NodeId node = owner.members.at(found.node).node, other = owner.members.at(found.other).node;
-  if (node == other) other = {};
-  else if (other < node) std::swap(node, other);
-  Must(e.node == node && e.other == other && e.bus_gbps == found.bus_gbps,
-       "it is between the nodes that measured");
-  const double least = ExperimentOf(e.attempt.owner.trial().experiment).spec.link_gbps_least;
-  Must(e.asked_gbps == least && e.bus_gbps < least, "it carries less than was asked for");
-  slow_links_[{e.node, e.other}] = e.bus_gbps;
+  Must(run != truth_->runs.end(), "a preflight found it");
+  LinkBook& link = slow_links_[{e.node, e.other}];
+  if (const double measured = run->second.bus_gbps; measured > 0) {
+    Must(link.gbps < e.bus_gbps && e.bus_gbps == measured, "a gang measured more than was known");
+    Must(e.bus_gbps < e.asked_gbps && e.asked_gbps == link.asked, "which is still too little");
+    Must(IsBetween(owner.members, e.node, e.other) && link.found_at <= owner.begun_at,
+         "a gang that was placed since then has measured it");
+  } else {
+    Must(run->second.slow_links.size() == 1, "a preflight found it");
+    const ObservedLink& found = run->second.slow_links.front();
+    NodeId node = owner.members.at(found.node).node, other = owner.members.at(found.other).node;
+    if (node == other) other = {};
+    else if (other < node) std::swap(node, other);
+    Must(e.node == node && e.other == other && e.bus_gbps == found.bus_gbps,
+         "it is between the nodes that measured");
+    const double least = ExperimentOf(e.attempt.owner.trial().experiment).spec.link_gbps_least;
+    Must(e.asked_gbps == least && e.bus_gbps < least, "it carries less than was asked for");
+  }
+  link.gbps = e.bus_gbps;
+  link.asked = e.asked_gbps;
+  link.at = link.found_at = at_;
 }
 
 void Auditor::On(const event::LinkCleared& e) {
-  Must(slow_links_.erase({e.node, e.other}) == 1, "only a slow link is repaired");
-  Must(
-      Asked("links", std::to_string(e.node.value)) || Asked("links", std::to_string(e.other.value)),
-      "a person says that a link is repaired");
+  const auto link = slow_links_.find({e.node, e.other});
+  Must(link != slow_links_.end(), "only a slow link is repaired");
+  if (e.attempt.owner.kind == Owner::Kind::kNone) {
+    Must(Asked("links", std::to_string(e.node.value)) ||
+             Asked("links", std::to_string(e.other.value)),
+         "a person says that a link is repaired");
+  } else {
+    const OwnerBook& owner = LiveOf(e.attempt);
+    const auto run = truth_->runs.find({e.attempt, 0});
+    Must(run != truth_->runs.end() && run->second.bus_gbps == e.bus_gbps, "a preflight was well");
+    Must(e.bus_gbps >= link->second.asked, "it carries what was asked for");
+    Must(IsBetween(owner.members, e.node, e.other) && link->second.found_at <= owner.begun_at,
+         "a gang that was placed since the link was found has measured it");
+  }
+  slow_links_.erase(link);
+}
+
+void Auditor::On(const event::LinkRetried& e) {
+  const auto link = slow_links_.find({e.node, e.other});
+  Must(link != slow_links_.end(), "only a slow link is measured anew");
+  Must(at_ >= link->second.may_be_tried_at(), "a link is given time, twice as much after each try");
+  link->second.retrier = e.attempt;
+  link->second.at = at_;
+  ++link->second.tries;
 }
 
 // A gang on one node uses no link.
-void Auditor::CheckLinks(const Owner& owner, const std::set<NodeId>& nodes) const {
-  if (!owner.is_trial() || nodes.size() < 2) return;
-  const double least = experiments_.at(owner.trial().experiment).spec.link_gbps_least;
-  for (const auto& [link, gbps] : slow_links_)
-    Must(gbps >= least || !nodes.contains(link.first) ||
-             (link.second.value != 0 && !nodes.contains(link.second)),
+void Auditor::CheckLinks(const AttemptId& attempt, const std::set<NodeId>& nodes) const {
+  if (!attempt.owner.is_trial()) return;
+  const double least = experiments_.at(attempt.owner.trial().experiment).spec.link_gbps_least;
+  for (const auto& [ends, link] : slow_links_) {
+    const bool is_used = nodes.size() > 1 && nodes.contains(ends.first) &&
+                         (ends.second.value == 0 || nodes.contains(ends.second));
+    Must(!is_used || link.gbps >= least || link.retrier == attempt,
          "no gang uses a link that is too slow for it");
+    Must(is_used || link.retrier != attempt, "a link is measured anew by a gang that uses it");
+  }
 }
 
 std::vector<NodeId> Auditor::NodesWithSlowLinks() const {

@@ -26,7 +26,7 @@ void Auditor::On(const event::PreemptionRequested& e) {
 
 bool Auditor::MayAvoidLinks(const ExperimentBook& experiment) const {
   return std::any_of(slow_links_.begin(), slow_links_.end(), [&](const auto& link) {
-    return link.second < experiment.spec.link_gbps_least;
+    return link.second.gbps < experiment.spec.link_gbps_least;
   });
 }
 

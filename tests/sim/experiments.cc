@@ -8,7 +8,9 @@ constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x7365
 constexpr uint64_t kStopStream = 0x73746f70, kElasticStream = 0x656c6173746963;
 // Two ranks, and two whose gpus and whose network are tested first.
 constexpr std::string_view kPlainGang = R"({"cpu":0.5,"ranks":2})";
-constexpr std::string_view kTestedGang = R"({"cpu":0.5,"gpu":1,"ranks":2,"strategy":"SPREAD"})";
+constexpr std::string_view kTestedGang = R"({"cpu":0.5,"gpu":1,"ranks":2,"strategy":"SPREAD"})",
+                           kSpreadGang =
+                               R"({"cpu":0.5,"gpu":1,"ranks":2,"strategy":"STRICT_SPREAD"})";
 constexpr uint64_t kReallocationStream = 0x6d6f7265, kAllocationStream = 0x67697665,
                    kPreflightStream = 0x74657374;
 constexpr uint64_t kFreezeStream = 0x667265657a65;
@@ -128,8 +130,9 @@ std::string Simulation::WithPreflight(std::string text) const {
                          text.find(R"("gpu":0.)") == std::string::npos;
   if (const size_t at = text.find(kPlainGang);
       at != std::string::npos && Rng(seed_, kPreflightStream).Below(3) == 0) {
-    text.replace(at, kPlainGang.size(), kTestedGang);
-    return text.replace(text.size() - 1, 1, R"(,"preflight":{"min_bus_gbps":100}})");
+    text.replace(at, kPlainGang.size(), spreads_tested_gangs() ? kSpreadGang : kTestedGang);
+    const std::string least = requests_.size() % 2 == 0 ? "100" : "60";
+    return text.replace(text.size() - 1, 1, R"(,"preflight":{"min_bus_gbps":)" + least + "}}");
   }
   if (!has_whole || Rng(seed_, kPreflightStream).Below(2) != 0) return text;
   return text.replace(text.size() - 1, 1, R"(,"preflight":true})");

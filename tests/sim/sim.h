@@ -55,6 +55,7 @@ struct TruthRun {
   bool hung = false;    // It reported nothing more, and its daemon saw that.
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
   std::vector<ObservedLink> slow_links;  // Because of which its preflight failed.
+  double bus_gbps = 0;                   // What its preflight, which was well, measured.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
   std::set<uint32_t> frozen_rounds;  // For which it was stopped,
   uint64_t frozen_after = 0;         // the last time after this many rows.
@@ -206,6 +207,7 @@ class Sim {
   std::vector<WorkerHost*> hosts;  // All machines that there ever were.
   bool calm = false;  // No more faults.
   Millis calm_at = 0;
+  bool links_stay = false;  // Nobody says that slow links are repaired.
   Millis now = 1'700'000'000'000;
   uint64_t inputs = 0;  // Of the core; ticks and the sinks' progress are not counted.
   // A driver reached a step of its script; `lives` says whether it still runs.

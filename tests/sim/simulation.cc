@@ -5,6 +5,7 @@
 namespace rt::sim {
 namespace {
 
+constexpr uint64_t kLinksStream = 0x6c696e6b;
 constexpr Millis kFaultsLast = 45'000;
 constexpr Millis kCloudFaultsLast = 15'000;
 // What the circuit breaker holds back (limits::kFreezeMax) is lost by then.
@@ -25,6 +26,7 @@ Simulation::Simulation(uint64_t seed, bool is_cloud)
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
   };
+  sim_.links_stay = Mix64(seed_ ^ kLinksStream) % 2 == 0;
   if (is_cloud_) {  // The worker of the head's machine.
     hosts_.push_back(
         std::make_unique<WorkerHost>(sim_, head_, auditor_, "head", Resources{.cpu = kUnit}));
@@ -38,6 +40,7 @@ Simulation::Simulation(uint64_t seed, bool is_cloud)
     // The first node never leaves and can run everything.
     size.cpu = i == 0 ? 4 * kUnit : static_cast<int64_t>(1 + sim_.rng.Below(4)) * kUnit;
     size.gpu = i == 0 ? 2 * kUnit : static_cast<int64_t>(sim_.rng.Below(3)) * kUnit;
+    if (i == 1 && spreads_tested_gangs()) size.gpu = std::max(size.gpu, kUnit);
     hosts_.push_back(std::make_unique<WorkerHost>(sim_, head_, auditor_,
                                                   "node" + std::to_string(i), size));
     sim_.hosts.push_back(hosts_.back().get());
@@ -353,7 +356,8 @@ void Simulation::AskToDrain() {
             input::UndrainNode{host->node(), std::to_string(*gpu),
                                sim_.now / 256 % 2 == 0 ? "it is well" : ""});
   }
-  for (NodeId id : auditor_.NodesWithSlowLinks()) {  // Repaired sooner or later.
+  for (NodeId id : auditor_.NodesWithSlowLinks()) {  // Repaired sooner or later, if at all.
+    if (sim_.links_stay) break;
     if (sim_.calm || Mix64(static_cast<uint64_t>(sim_.now) + id.value) % 32 == 0)
       AskOnce("links " + std::to_string(id.value), input::UndrainNode{.node = id, .links = true});
   }

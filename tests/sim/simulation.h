@@ -77,6 +77,8 @@ class Simulation {
   std::string WithOutcomes(std::string text) const;
   std::string DrawCloudExperiment();
   Millis FaultsLast() const;
+  // They cannot do without a slow link, which nobody repairs.
+  bool spreads_tested_gangs() const { return sim_.links_stay && two_stay_; }
   uint64_t InputsLeast() const { return is_cloud_ ? kCloudInputsLeast : kInputsLeast; }
 
   const uint64_t seed_;

@@ -38,18 +38,27 @@ void WorkerHost::AddGpus(NodeInventory& inventory) const {
 void WorkerHost::AddGpuFaults(std::vector<Observed>& observed) const {
   for (Observed& one : observed) {
     const auto truth = sim_.truth.runs.find(one.fence);
-    const bool failed = truth != sim_.truth.runs.end() && truth->second.gpu_failed;
-    if (!failed || one.phase != Observed::Phase::kExited) continue;
+    if (truth == sim_.truth.runs.end()) continue;
+    one.bus_gbps = truth->second.bus_gbps;
+    if (!truth->second.gpu_failed || one.phase != Observed::Phase::kExited) continue;
     one.gpu_fault = "a gpu of it failed";
     one.slow_links = truth->second.slow_links;
   }
 }
 
-// Half of the links are slow for a while, one after another. Rank 0 knows the nodes of its gang.
-bool WorkerHost::IsOverSlowLink(const Run& run) const {
+// Rank 0 knows the nodes of its gang.
+bool WorkerHost::IsAcrossNodes(const Run& run) {
   const std::vector<NodeId>& nodes = run.body.rank_nodes;
-  if (run.body.preflight_min_bus_gbps <= 0 || nodes.size() < 2 || nodes[0] == nodes[1])
-    return false;
+  return run.body.preflight_min_bus_gbps > 0 && nodes.size() > 1 && nodes[0] != nodes[1];
+}
+
+// Half of the links are slow for a while, one after another; where nobody repairs them, also for
+// some time after the faults.
+bool WorkerHost::IsOverSlowLink(const Run& run) const {
+  constexpr Millis kSlowMost = 150'000;
+  const bool may_be = !sim_.calm || (sim_.links_stay && sim_.now < sim_.calm_at + kSlowMost);
+  if (!may_be || !IsAcrossNodes(run)) return false;
+  const std::vector<NodeId>& nodes = run.body.rank_nodes;
   return Mix64(static_cast<uint64_t>(sim_.now) / 8'192 + nodes[0].value * 97 + nodes[1].value) %
              2 ==
          0;
@@ -58,18 +67,21 @@ bool WorkerHost::IsOverSlowLink(const Run& run) const {
 // Without a draw of the run's generator: other runs keep their course.
 bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
   const std::vector<std::string>& held = run.body.gpu_uuids;
-  if (!run.body.preflight || sim_.calm || sick_gpu_ || held.empty()) return false;
+  if (!run.body.preflight || sick_gpu_ || held.empty()) return false;
   const uint64_t drawn = Mix64(static_cast<uint64_t>(sim_.now) + fence.rank);
   if (IsOverSlowLink(run)) {
     sim_.faults.Add(Fault::kLinkSlow);
     const uint32_t other = drawn % 4 == 0 ? 0 : 1;  // Now and then its own link to all others.
     sim_.truth.runs[fence].slow_links = {{0, other, static_cast<double>(drawn % 90)}};
-  } else if (drawn % 8 == 0) {
+  } else if (!sim_.calm && drawn % 8 == 0) {
     sim_.faults.Add(Fault::kPreflightFailed);
     for (uint32_t i = 0; i < size_.gpu / kUnit; ++i)
       if (name_ + "-gpu" + std::to_string(i) == held.front()) sick_gpu_ = i;
     quarantine_ = static_cast<uint64_t>(sim_.now);
   } else {
+    if (IsAcrossNodes(run))
+      sim_.truth.runs[fence].bus_gbps =
+          run.body.preflight_min_bus_gbps + static_cast<double>(drawn % 50);
     return false;
   }
   run.alive = false;

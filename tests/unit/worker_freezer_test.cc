@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/strings.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/launch/freezer.h"
@@ -77,7 +78,7 @@ class Tree {
 // With a rt-gpu-suspend that notes its calls, and fails for one of them.
 struct Place {
   TempDir dir{"freezer"};
-  Freezer freezer{dir.path()};
+  Freezer freezer{dir.path(), 2'000};
 
   // `lies`: this action is said to be done, and changes nothing. `dies`: it is killed.
   explicit Place(const std::string& fails = "", const std::string& lies = "",
@@ -91,6 +92,14 @@ struct Place {
         << "' ] || case $1 in suspend) echo suspended >$2;; resume) echo running >$2;; esac\n"
         << "echo '{\"error\":null,\"state\":\"'$(cat $2 2>/dev/null || echo running)'\"}'\n";
     ::chmod((dir.path() + "/rt-gpu-suspend").c_str(), 0755);
+  }
+  // It does this for the action instead.
+  void Replace(const std::string& action, const std::string& script) const {
+    const std::string path = dir.path() + "/rt-gpu-suspend";
+    const std::string text = *ReadFile(path);
+    std::ofstream(path) << "#!/bin/sh\nif [ $1 = " << action << " ]; then cd " << dir.path()
+                        << "; echo $1 >>calls; " << script << "; fi\n"
+                        << text;
   }
   FreezeJob JobOf(const Tree& tree, bool has_gpus = false) const {
     return {.program = *ReadProcessIdentity(tree.root()),
@@ -200,6 +209,34 @@ TEST_CASE("freezer: a rt-gpu-suspend that says what is not so, or is killed, is 
   const FreezeEnd end = stuck.freezer.Thaw(stuck.JobOf(tree, true));
   CHECK(end.is_broken);
   CHECK(end.why.find("is suspended") != std::string::npos);
+}
+
+TEST_CASE("freezer: a rt-gpu-suspend that hangs is not asked about the next process") {
+  const std::string action = GENERATE("check", "state", "suspend");
+  Place place;
+  place.Replace(action, "exec sleep 60");
+  Tree tree(place.dir.path() + "/libcuda.so.1");
+  const FreezeEnd end = place.freezer.Freeze(place.JobOf(tree, true));
+  CHECK(end.why.find("did not end within") != std::string::npos);
+  CHECK_FALSE(end.is_broken);
+  CHECK(place.Calls(action) == 1);
+  CHECK(tree.Runs());
+  CHECK(place.note().step == FreezeStep::kNone);
+}
+
+TEST_CASE("freezer: of what rt-gpu-suspend prints the reason has little, and only what prints") {
+  const std::string script = GENERATE(
+      "head -c 1000000 /dev/urandom; exit 3", "yes | tr -d '\\n' | head -c 1000000; exit 3",
+      "printf '{\"error\":\"'; yes x | tr -d '\\n' | head -c 50000; echo '\"}'; exit 1",
+      "printf '{\"state\":\"'; yes x | tr -d '\\n' | head -c 50000; echo '\"}'; exit 0");
+  Place place;
+  place.Replace("suspend", script);
+  Tree tree(place.dir.path() + "/libcuda.so.1");
+  const FreezeEnd end = place.freezer.Freeze(place.JobOf(tree, true));
+  CHECK(!end.why.empty());
+  CHECK(end.why.size() < 1'500);
+  CHECK(EscapeControl(end.why) == end.why);
+  CHECK(tree.Runs());
 }
 
 TEST_CASE("freezer: a process that has left the tree stops with it, by its token") {

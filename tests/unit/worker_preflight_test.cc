@@ -111,7 +111,9 @@ TEST_CASE("preflight: what the nodes of a gang find together blames no gpu of th
     return Judged(
         R"({"devices":[{},{}],"all_reduce":{"bus_gbps":300},"across_nodes":)" + text + "}", least);
   };
-  CHECK(across(R"({"bus_gbps":40,"nodes":[0,0]})", 30).is_well());
+  const PreflightResult well = across(R"({"bus_gbps":40,"nodes":[0,0]})", 30);
+  CHECK(well.is_well());
+  CHECK(well.bus_gbps == 40);
   const PreflightResult fault =
       across(R"({"fault":"node 1 of the gang has a gpu at fault","nodes":[0,1]})");
   CHECK((fault.faults.empty() && fault.error.empty()));
@@ -129,6 +131,7 @@ TEST_CASE("preflight: what the nodes of a gang find together blames no gpu of th
       R"({"fault":"too slow","slow_links":[{"node":1,"other":2,"bus_gbps":3.5},{"other":1},7]})");
   CHECK(slow.elsewhere == "too slow");
   CHECK(slow.error.empty());
+  CHECK(slow.bus_gbps == 0);
   CHECK(slow.slow_links == std::vector<ObservedLink>{{1, 2, 3.5}});
   CHECK(across(R"({"slow_links":[{"node":1,"other":2,"bus_gbps":3.5}]})").is_well());
   // A gpu of one's own comes first, also where it is the only one.
@@ -211,6 +214,24 @@ TEST_CASE("preflight: a probe is ended after its time, and a node without one sa
   const PreflightResult missing = Asked(preflights, BodyOf(0), none);
   CHECK(missing.faults.empty());
   CHECK(Says(missing.error, "rt-probe is not installed here"));
+}
+
+TEST_CASE("preflight: a report that is far too long is not read, and a long fault is cut") {
+  const FakeProbe probe("truncate -s 1G \"$2\"");
+  Preflights preflights(probe.folder);
+  const PreflightResult told = Asked(preflights, BodyOf(0), probe);
+  CHECK(told.faults.empty());
+  CHECK(Says(told.error, "is longer than 4194304 bytes"));
+  CHECK(!std::filesystem::exists(probe.report()));
+  const PreflightResult slow =
+      Judged(R"({"devices":[{"fault":")" + std::string(100'000, 'x') + R"("},{}]})");
+  CHECK(slow.faults.at(0).what.size() < 400);
+  std::string links = R"({"node":0,"other":1,"bus_gbps":1})";
+  for (int i = 0; i < 12; ++i) links += "," + links;
+  CHECK(Judged(R"({"devices":[{},{}],"all_reduce":{"bus_gbps":300},"across_nodes":{"fault":"slow",)"
+               R"("slow_links":[)" +
+               links + "]}}")
+            .slow_links.size() == limits::kSlowLinksMax);
 }
 
 TEST_CASE("preflight: it is for ranks that hold whole gpus") {

@@ -8,12 +8,12 @@
 #include <sstream>
 
 #include "common/base/json.h"
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "worker/launch/quoted.h"
 #include "worker/limits/memory_watch.h"
 
 namespace rt::worker {
@@ -22,6 +22,7 @@ namespace {
 // A process in an uninterruptible wait stops at its end.
 constexpr Millis kStopMost = 30'000;
 constexpr int kLookUs = 2'000;
+constexpr size_t kAnswerMax = 64 << 10;  // Of what rt-gpu-suspend prints.
 
 const char* NameOf(FreezeStep step) {
   switch (step) {
@@ -156,56 +157,54 @@ absl::Status WriteFreezeNote(const std::string& path, const FreezeNote& note) {
   return WriteFileAtomic(path, text + "\n", {.sync = false});
 }
 
-std::string Freezer::Ask(const std::string& action, pid_t pid, std::string& why) const {
+Freezer::Answer Freezer::Ask(const std::string& action, pid_t pid) const {
   std::vector<std::string> argv = {bin_dir_ + "/rt-gpu-suspend", action};
   if (pid != 0) argv.push_back(std::to_string(pid));
-  const absl::StatusOr<ProgramResult> done =
-      RunProgram({.argv = argv}, "", limits::kFreezeMost / 2);
-  why = done.ok() ? "" : MessageOf(done.status());
-  if (!done.ok()) return "";
+  const absl::StatusOr<ProgramResult> done = RunProgram({.argv = argv}, "", ask_most_, kAnswerMax);
+  if (!done.ok())
+    return {.why = MessageOf(done.status()), .is_hung = absl::IsDeadlineExceeded(done.status())};
+  const std::string exit = "rt-gpu-suspend: " + rt::ToString(done->exit);
   const absl::StatusOr<Json> told = Json::Parse(Trim(done->output));
-  if (!told.ok() || !told->is_object()) {
-    why = "rt-gpu-suspend: " + rt::ToString(done->exit) + ", " + std::string(Trim(done->output));
-    return "";
-  }
-  why = told->GetString("error");
-  if (why.empty() && !done->exit.ok()) why = "rt-gpu-suspend: " + rt::ToString(done->exit);
-  return why.empty() ? told->GetString("state") : "";
+  if (!told.ok() || !told->is_object()) return {.why = exit + ", " + Quoted(Trim(done->output))};
+  const std::string error = told->GetString("error");
+  if (!error.empty()) return {.why = Quoted(error)};
+  if (!done->exit.ok()) return {.why = exit};
+  return {.state = Excerpt(told->GetString("state"))};
 }
 
 std::string Freezer::Do(const std::string& action, pid_t pid, const std::string& state) const {
-  std::string why;
-  const std::string after = Ask(action, pid, why);
-  if (!why.empty() || after == state) return why;
+  const Answer after = Ask(action, pid);
+  if (!after.why.empty() || after.state == state) return after.why;
   return "after rt-gpu-suspend " + action + " process " + std::to_string(pid) + " is " +
-         (after.empty() ? "in no state" : after);
+         (after.state.empty() ? "in no state" : after.state);
 }
 
 FreezeEnd Freezer::MoveToHost(const FreezeJob& job, FreezeNote& note) const {
   std::set<pid_t> users = TreeOf(job);
   std::erase_if(users, [](pid_t pid) { return !MayUseGpus(pid); });
   if (users.empty()) return {.why = WhyUsed(job.gpu_users)};
-  std::string cannot, unknown;
-  Ask("check", 0, cannot);
-  if (!cannot.empty()) return {.why = cannot};
+  if (const Answer can = Ask("check", 0); !can.why.empty()) return {.why = can.why};
+  std::string unknown;
+  std::set<pid_t> known;
   for (pid_t pid : users) {
-    std::string why;
+    if (note.gpu_pids.contains(pid)) continue;
+    const Answer told = Ask("state", pid);
+    if (told.is_hung) return {.why = told.why};
     // The driver knows nothing of one that has opened its library and has nothing on a gpu.
-    if (!note.gpu_pids.contains(pid) && Ask("state", pid, why).empty()) {
-      unknown = why;
-      continue;
-    }
-    note.gpu_pids.insert(pid);
-    if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
-      return {.why = MessageOf(noted)};
+    if (told.state.empty()) unknown = told.why;
+    else known.insert(pid);
   }
+  note.gpu_pids.merge(known);
   // Others would get gpus whose memory is in use.
   if (note.gpu_pids.empty()) return {.why = "the driver knows none of its processes: " + unknown};
+  if (const absl::Status noted = WriteFreezeNote(job.note, note); !noted.ok())
+    return {.why = MessageOf(noted)};
   for (pid_t pid : note.gpu_pids) {
-    std::string why;
-    if (Ask("state", pid, why) == "suspended") continue;
-    if (why.empty()) why = Do("suspend", pid, "suspended");
-    if (!why.empty()) return {.why = why};
+    const Answer now = Ask("state", pid);
+    if (!now.why.empty()) return {.why = now.why};
+    if (now.state == "suspended") continue;
+    if (std::string why = Do("suspend", pid, "suspended"); !why.empty())
+      return {.why = std::move(why)};
   }
   return {};
 }

@@ -8,9 +8,11 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/base/limits.h"
 #include "common/base/time.h"
 #include "common/run/subprocess.h"
 #include "common/spec/gpu_facts.h"
@@ -49,8 +51,9 @@ struct FreezeEnd {
 
 class Freezer {
  public:
-  // `bin_dir` has rt-gpu-suspend.
-  explicit Freezer(std::string bin_dir) : bin_dir_(std::move(bin_dir)) {}
+  // `bin_dir` has rt-gpu-suspend, which may take `ask_most` for one process.
+  explicit Freezer(std::string bin_dir, Millis ask_most = limits::kFreezeMost / 2)
+      : bin_dir_(std::move(bin_dir)), ask_most_(ask_most) {}
 
   // Repeats nothing that was done. When it fails, the attempt runs as before.
   FreezeEnd Freeze(const FreezeJob& job) const;
@@ -62,10 +65,16 @@ class Freezer {
   FreezeEnd Undo(const FreezeJob& job, FreezeNote& note, const std::string& why) const;
   // `action`, which must leave the process in this state. Why it failed; "": it did not.
   std::string Do(const std::string& action, pid_t pid, const std::string& state) const;
-  // The state of the process; "" when rt-gpu-suspend fails, and `why` says why. pid 0: of none.
-  std::string Ask(const std::string& action, pid_t pid, std::string& why) const;
+  // What rt-gpu-suspend says of the process; pid 0: of none.
+  struct Answer {
+    std::string state;     // "" when it fails,
+    std::string why;       // and this says why.
+    bool is_hung = false;  // It did not end in time, and would not for another process.
+  };
+  Answer Ask(const std::string& action, pid_t pid) const;
 
   const std::string bin_dir_;
+  const Millis ask_most_;
 };
 
 }  // namespace rt::worker

@@ -11,12 +11,14 @@
 #include "common/run/files.h"
 #include "common/run/find_program.h"
 #include "worker/core/node_state.h"
+#include "worker/launch/quoted.h"
 
 namespace rt::worker {
 namespace {
 
 constexpr Millis kTimeToReport = 1'000;  // The probe reports by itself so long before its end.
-constexpr size_t kOutputShown = 300;
+constexpr size_t kOutputMax = 64 << 10;  // Of its output, read.
+constexpr Bytes kReportMax = 4 << 20;    // A gang of 10,000 nodes needs less than half of it.
 
 PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& what) {
   PreflightResult result;
@@ -25,12 +27,12 @@ PreflightResult Blame(const std::vector<std::string>& uuids, const std::string& 
 }
 
 PreflightResult CannotRun(const std::string& why) {
-  return {.faults = {}, .error = why, .elsewhere = "", .slow_links = {}};
+  return {.faults = {}, .error = why, .elsewhere = "", .slow_links = {}, .bus_gbps = 0};
 }
 
 std::string TextAt(const Json& json, const char* key) {
   const Json* value = json.is_object() ? json.Find(key) : nullptr;
-  return value != nullptr && value->is_string() ? value->AsString() : "";
+  return value != nullptr && value->is_string() ? Quoted(value->AsString()) : "";
 }
 
 void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& devices,
@@ -44,7 +46,7 @@ void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& d
 }
 
 std::string WithoutReport(const ProgramResult& end) {
-  const std::string output(Trim(end.output.substr(0, kOutputShown)));
+  const std::string output = Quoted(Trim(end.output));
   return "rt-probe wrote no report: " + ToString(end.exit) + (output.empty() ? "" : ": " + output);
 }
 
@@ -94,6 +96,7 @@ std::vector<ObservedLink> LinksAt(const Json& across) {
   const Json* all = across.Find("slow_links");
   if (all == nullptr || !all->is_array()) return links;
   for (const Json& link : all->array()) {
+    if (links.size() >= limits::kSlowLinksMax) break;
     const int64_t node = link.is_object() ? link.GetInt("node", -1) : -1;
     const int64_t other = link.is_object() ? link.GetInt("other", -1) : -1;
     if (node < 0 || other < 0) continue;
@@ -113,12 +116,19 @@ PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
                          std::any_of(nodes->array().begin(), nodes->array().end(), IsAtFault);
   std::vector<ObservedLink> slow = LinksAt(*across);
   if (has_fault || (!slow.empty() && !fault.empty()))
-    return {.faults = {}, .error = "", .elsewhere = fault, .slow_links = std::move(slow)};
+    return {.faults = {},
+            .error = "",
+            .elsewhere = fault,
+            .slow_links = std::move(slow),
+            .bus_gbps = 0};
   if (!fault.empty()) return CannotRun(fault);
-  if (min_bus_gbps > 0 && across->GetDouble("bus_gbps", 0) <= 0)
+  const double measured = across->GetDouble("bus_gbps", 0);
+  if (min_bus_gbps > 0 && measured <= 0)
     return CannotRun("rt-probe did not measure the bandwidth between the nodes" +
                      (note.empty() ? "" : ": " + note));
-  return {};
+  PreflightResult result;
+  result.bus_gbps = measured;
+  return result;
 }
 
 }  // namespace
@@ -130,7 +140,9 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
   if (!run.end.ok()) return CannotRun("rt-probe: " + MessageOf(run.end.status()));
   if (run.end->exit.signal != 0)
     return Blame(uuids, "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
-  const absl::StatusOr<Json> report = Json::Parse(run.report);
+  if (absl::IsOutOfRange(run.report.status()))
+    return CannotRun("the report of rt-probe: " + MessageOf(run.report.status()));
+  const absl::StatusOr<Json> report = Json::Parse(run.report.value_or(""));
   const Json* devices = report.ok() && report->is_object() ? report->Find("devices") : nullptr;
   if (devices == nullptr || !devices->is_array()) return CannotRun(WithoutReport(*run.end));
   if (const std::string fault = TextAt(*report, "fault"); !fault.empty())
@@ -185,11 +197,12 @@ void Preflights::Ask(const LaunchBody& body, const std::string& report, Done don
   for (const Done& one : waiting) one(result);
 }
 
-std::vector<ObservedLink> Preflights::SlowLinksOf(const Fence& fence) const {
+void Preflights::AddLinks(Observed& observed) const {
   std::lock_guard lock(mutex_);
-  const auto test = tests_.find(fence.attempt);
-  if (test == tests_.end() || !test->second.result) return {};
-  return test->second.result->slow_links;
+  const auto test = tests_.find(observed.fence.attempt);
+  if (test == tests_.end() || !test->second.result) return;
+  observed.slow_links = test->second.result->slow_links;
+  observed.bus_gbps = test->second.result->bus_gbps;
 }
 
 void Preflights::Forget(const Fence& fence) {
@@ -218,8 +231,8 @@ PreflightResult Preflights::Run(const LaunchBody& body, const std::string& repor
     most += meet_max_ + most_ + limits::kPreflightLinksMax;
   }
   ProbeRun run;
-  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most);
-  if (const absl::StatusOr<std::string> text = ReadFile(report); text.ok()) run.report = *text;
+  run.end = RunProgram({.argv = argv, .env = EnvOfProbe(body)}, "", most, kOutputMax);
+  run.report = ReadFile(report, kReportMax);
   std::error_code ignored;
   std::filesystem::remove(report, ignored);
   PreflightResult result = JudgePreflight(body.gpu_uuids, run, body.preflight_min_bus_gbps);

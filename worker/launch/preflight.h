@@ -33,13 +33,15 @@ struct PreflightResult {
   // found a gpu of its at fault, or `slow_links` are.
   std::string elsewhere;
   std::vector<ObservedLink> slow_links;  // Of the gang.
+  double bus_gbps = 0;  // Between the nodes of a gang, which are well; 0: it was not measured.
   bool is_well() const { return faults.empty() && error.empty() && elsewhere.empty(); }
 };
 
-// How rt-probe ended, and the report that it wrote. DeadlineExceeded: it did not end.
+// How rt-probe ended (DeadlineExceeded: it did not), and the report that it wrote (OutOfRange: too
+// much).
 struct ProbeRun {
   absl::StatusOr<ProgramResult> end = ProgramResult{};
-  std::string report;
+  absl::StatusOr<std::string> report = "";
 };
 // What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
 // all-reduce between them, and a probe that hangs or crashes, is a fault of all of them. A fault of
@@ -60,8 +62,8 @@ class Preflights {
   // `report`: a path of this rank's own for rt-probe's report.
   using Done = std::function<void(const PreflightResult&)>;
   void Ask(const LaunchBody& body, const std::string& report, Done done);
-  // Those that made the attempt's preflight fail.
-  std::vector<ObservedLink> SlowLinksOf(const Fence& fence) const;
+  // What its attempt's preflight found out about the links between its nodes.
+  void AddLinks(Observed& observed) const;
   // A rank is over, and with it what its attempt's gpus were found to be.
   void Forget(const Fence& fence);
 

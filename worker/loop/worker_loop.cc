@@ -111,9 +111,9 @@ std::vector<Observed> WorkerLoop::observed() const {
     const auto live = parts_.attempts.Find(one.fence);
     if (live != nullptr) one.acked_seq = live->spool().acked_seq();
     one.gpu = parts_.gpus.UseOf(one.fence);
+    parts_.launcher.preflights().AddLinks(one);
     if (one.phase != Observed::Phase::kExited) continue;
     one.gpu_fault = parts_.gpus.FaultOf(one.fence);
-    one.slow_links = parts_.launcher.preflights().SlowLinksOf(one.fence);
   }
   return observed;
 }
