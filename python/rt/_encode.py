@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import is_dataclass
 from typing import Any, Optional
 
-from rt._json import INT_MAX, float_text, shown, unboxed
+from rt._json import INT_MAX, clean, float_text, numbers, shown, unboxed
 from rt._space import Domain, SampleFrom
 from rt._values import Path, ValueTable, is_plain_text, value_as_text
 
@@ -234,3 +234,20 @@ def _plain(value: Any, path: Path, table: ValueTable, texts: Collection[str] = (
 
 def _text(path: Path) -> str:
     return "/".join(map(str, path))
+
+
+def json_results(given: Any) -> Any:
+    """Known results in the form of the head: NaN and infinite values are failures, as in YAML."""
+    if not isinstance(given, (list, tuple)):
+        return given
+    made = []
+    for each in given:
+        if isinstance(each, dict) and isinstance(each.get("config"), dict):
+            value = numbers(clean(each.get("value")))
+            several = value if isinstance(value, list) else [value]
+            lost = any(isinstance(one, float) and not math.isfinite(one) for one in several)
+            each = {**each, "config": json_config(each["config"])}
+            if "value" in each:
+                each["value"] = None if lost else value
+        made.append(each)
+    return made
