@@ -355,8 +355,7 @@ def _check_outcome(trials: TrialSet, any_ran: bool) -> None:
         return
     for trial in trials:
         if trial.state == "COMPLETED" and not _has_value(trial, metric):
-            known = trials.reported_text(metric)
-            raise ValueError(f"trial {trial.trial_id} ended without the metric {metric!r}; {known}")
+            raise ValueError(f"trial {trial.trial_id} ended without {trials.lacking(metric)}")
 
 
 def _has_value(trial: AnyTrial, metric: str) -> bool:
