@@ -266,8 +266,13 @@ def _fixes(point: Any, path: Path) -> bool:
     return point is not None
 
 
-def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
-    """Passes metric and space to searcher and scheduler. ValueError: only part of a space."""
+def tell_properties(
+    request: Request, advice: Advice, spec: dict[str, Any], resumed: bool = False
+) -> None:
+    """Passes metric and space to searcher and scheduler. ValueError: only part of a space.
+
+    resumed: the searcher was saved when it had taken the space, and need not take it again.
+    """
     metric, mode = metric_and_mode(request.tune)
     if advice.scheduler is not None:
         advice.scheduler.set_search_properties(metric, mode)
@@ -275,7 +280,7 @@ def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> N
         return
     space = dict(request.space or {})
     takes = advice.searcher.set_search_properties(metric, mode, space)
-    if not takes and spec["space"] and has_variables(space):
+    if not takes and not resumed and spec["space"] and has_variables(space):
         raise ValueError(
             f"{type(advice.searcher).__name__} did not take the search space (its "
             "set_search_properties returned False); define the space in the searcher, and leave "
