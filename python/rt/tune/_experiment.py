@@ -185,11 +185,15 @@ def _plateaus_in_head(stop: Any) -> dict[str, Any]:
     return found
 
 
+def _is_comparison(key: Any) -> bool:
+    return bool(key) and not str(key).strip("<>=!")
+
+
 def _flat_rules(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}} -> {"a/b": 1}; {"loss": {"<=": 1}} is a rule of its own."""
     flat = {}
     for key, value in stop.items():
-        nested = isinstance(value, dict) and value and not any(op in value for op in ["<=", ">="])
+        nested = isinstance(value, dict) and value and not any(map(_is_comparison, value))
         below = _flat_rules(value, f"{prefix}{key}/") if nested else {f"{prefix}{key}": value}
         flat.update(below)
     return flat
