@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from rt._computed import place, resolve, value_at
 from rt._driver import Driver
-from rt._encode import json_config, json_value
+from rt._encode import bounded, json_config, json_value
 from rt._json import numbers
 from rt._resources import as_factory, as_request, resources_spec
 from rt._runtime import read_resources
@@ -437,9 +437,16 @@ class Advisors:
                 if found is None:
                     self._considered = [int(one["number"]) for one in asked]
                     break
-                params = json_config(_merged(params, found))
+                params = self._suggested(params, found)
             suggestions.append(self._suggestion(number, params))
         return suggestions, False
+
+    def _suggested(self, params: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return bounded(json_config(_merged(params, found)))
+        except ValueError as error:
+            name = type(self._advice.searcher).__name__
+            raise ValueError(f"{name}.suggest: {error}") from None
 
     def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
         config = restore_values(numbers(copy.deepcopy(params)), self._table)
