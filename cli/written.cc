@@ -1,7 +1,12 @@
 #include "cli/written.h"
 
+#include <algorithm>
+#include <set>
+
+#include "common/algorithms/known_results.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/experiment_spec.h"
 #include "common/spec/slips.h"
 
 namespace rt {
@@ -50,12 +55,38 @@ std::string Located(const ExperimentFile& file, const std::string& path, const s
   return place.file + ":" + std::to_string(place.line) + ": " + text;
 }
 
+// Keys of `points` that the space does not have, and results that are no points of it.
+void AddSearchNotes(const ExperimentFile& file, std::vector<std::string>& notes) {
+  const AlgorithmSpec& search = file.spec.search;
+  const std::string path = "search/" + search.name;
+  const Json *points = search.options.Find("points"), *space = file.json.Find("space");
+  std::vector<std::string> known;
+  if (space != nullptr && space->is_object())
+    for (const auto& [key, value] : space->object()) known.push_back(key);
+  std::set<std::string> unknown;
+  if (points != nullptr && points->is_array())
+    for (const Json& point : points->array())
+      for (const auto& [key, value] : point.object())
+        if (std::find(known.begin(), known.end(), key) == known.end()) unknown.insert(key);
+  for (const std::string& key : unknown) {
+    const std::string near = DidYouMean(key, known);
+    notes.push_back(Located(file, path + "/points",
+                            "points: '" + EscapeControl(key) + "' is not in the search space" +
+                                (near.empty() ? "" : "; " + near)));
+  }
+  ExperimentSpec created = file.spec;
+  EmptyUnusableResults(created);
+  if (const std::string unused = UnusedResults(created); !unused.empty())
+    notes.push_back(Located(file, path + "/evaluated", unused));
+}
+
 }  // namespace
 
 std::vector<std::string> NotesFor(const ExperimentFile& file, const Json& nodes) {
   std::vector<std::string> notes;
   for (const SpecNote& note : NotesOf(file.json))
     notes.push_back(Located(file, note.path, note.text));
+  AddSearchNotes(file, notes);
   if (SomeNodeIsKnown(nodes)) return notes;  // CheckResources refuses them.
   for (const Unknown& each : UnknownResources(file, nodes))
     notes.push_back(Located(file, each.path, "'" + each.name + "' is taken for a resource of the "

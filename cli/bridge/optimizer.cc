@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/bridge/bridge.h"
+#include "common/algorithms/known_results.h"
 #include "common/base/status.h"
 #include "common/search/given_options.h"
 
@@ -32,6 +33,7 @@ absl::StatusOr<Json> OptimizerBridge::Open(const Json& request) {
   const Json* warm = parsed.search.options.Find(kWarmStartOption);
   if (warm != nullptr && !warm->array().empty())
     return Invalid("warm_start needs a cluster, whose experiments it names", "use evaluated");
+  EmptyUnusableResults(parsed);
   search_.emplace(std::move(parsed), static_cast<uint64_t>(request.GetInt("seed")));
   return Json::MakeObject();
 }

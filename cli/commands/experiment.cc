@@ -112,7 +112,11 @@ ExitCode RunExperimentBest(const Invocation& invocation) {
   if (front.has_value()) return PrintFront(invocation, experiment, *front);
   size_t most = invocation.limit > 0 ? static_cast<size_t>(invocation.limit) : 1;
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(*client, experiment, most));
-  if (best.trials().empty()) return NotFound("no trial reported '" + metric + "' yet");
+  const Json* constraints = experiment.Find("constraints");
+  const bool is_bounded = constraints != nullptr && !constraints->is_null();
+  if (best.trials().empty())
+    return NotFound("no trial reported '" + metric + "'" +
+                    (is_bounded ? " and keeps the constraints yet" : " yet"));
   if (invocation.output == Output::kQuiet)
     for (const Json& trial : best.trials()) std::puts(trial.GetString("id").c_str());
   if (invocation.output == Output::kTable) std::fputs(best.Render(metric).c_str(), stdout);

@@ -198,8 +198,8 @@ SchedulePlan RungScheduler::PlanOf(const ExperimentSpec& spec,
     plan.brackets.Append(
         Json::MakeObject({{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
   }
-  if (trials.value_or(0) > 0)
-    plan.share_of_full = Json(work / (static_cast<double>(*trials) * asha.ladder.max_t));
+  const double whole = static_cast<double>(trials.value_or(0)) * asha.ladder.max_t;
+  if (whole > 0 && std::isfinite(whole)) plan.share_of_full = Json(work / whole);
   return plan;
 }
 

@@ -41,6 +41,20 @@ std::string Counted(size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+// Why fewer than half of the parameters are numbers that every configuration has.
+std::string FewNumbers(const Encoding& encoding, size_t numbers) {
+  const size_t all = encoding.axes().size();
+  const size_t categories = all - Mixture::NumericAxes(encoding).size();
+  const size_t conditional = all - categories - numbers;
+  const std::string of_all = " of " + Counted(all, "parameter");
+  const std::string some = conditional == 1 ? " is a number that only some configurations have"
+                                            : " are numbers that only some configurations have";
+  if (categories == 0) return std::to_string(conditional) + of_all + some;
+  const std::string text = std::to_string(categories) + of_all +
+                           (categories == 1 ? " is a category" : " are categories");
+  return conditional == 0 ? text : text + ", and " + std::to_string(conditional) + some;
+}
+
 }  // namespace
 
 AutoPart AutoChoice::PartOf(uint64_t number) const {
@@ -55,9 +69,7 @@ AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts) {
   const AutoPart other = facts.has_rungs ? AutoPart::kBohb : AutoPart::kTpe;
   const std::vector<AutoPhase> tpe = {{0, {other}}};
   if (all == 0) return {tpe, "no parameter varies"};
-  if (2 * numbers < all)
-    return {tpe,
-            std::to_string(all - numbers) + " of " + Counted(all, "parameter") + " are categories"};
+  if (2 * numbers < all) return {tpe, FewNumbers(encoding, numbers)};
   if (numbers > kCmaAxesMax) return {tpe, Counted(all, "parameter")};
   if (facts.max_concurrent > kTrialsAtOnceMax)
     return {tpe, std::to_string(facts.max_concurrent) + " trials may run at once"};

@@ -85,6 +85,14 @@ absl::StatusOr<Condition> OfNumber(const PendingCondition& pending, const Domain
   return *bounds;
 }
 
+// The first parameter in the map of that name; empty: it has none.
+std::string NameIn(const std::string& map, const std::vector<std::string>& names) {
+  const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return name.starts_with(map + "/");
+  });
+  return found == names.end() ? "" : Excerpt(*found);
+}
+
 absl::StatusOr<Condition> Resolve(const PendingCondition& pending, const Space& space) {
   std::vector<size_t> found;
   std::vector<std::string> names;
@@ -94,12 +102,15 @@ absl::StatusOr<Condition> Resolve(const PendingCondition& pending, const Space& 
   }
   if (found.empty()) {
     const std::string hint = DidYouMean(pending.name, names);
-    const bool is_constant = FindFlat(space.skeleton, pending.name) != nullptr;
+    const Json* constant = FindFlat(space.skeleton, pending.name);
+    const std::string inside =
+        constant != nullptr && constant->is_object() ? NameIn(pending.name, names) : "";
     return SpecError(pending.where,
                      "no parameter that varies is called '" + Excerpt(pending.name) + "'",
-                     is_constant    ? "it is a constant: leave the condition out"
-                     : hint.empty() ? "the space has: " + Excerpt(Join(names, ", "))
-                                    : hint);
+                     !inside.empty() ? "it is a map: name a parameter in it, such as " + inside
+                     : constant != nullptr ? "it is a constant: leave the condition out"
+                     : hint.empty()        ? "the space has: " + Excerpt(Join(names, ", "))
+                                           : hint);
   }
   if (found.size() > 1)
     return SpecError(pending.where,

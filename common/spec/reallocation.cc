@@ -46,6 +46,10 @@ absl::Status ReadTimes(const Json& options, const std::string& path, Reallocatio
 }
 
 absl::Status ReadMetric(const Json& options, const std::string& path, ReallocationSpec& spec) {
+  for (const char* key : {"metric", "mode"})
+    if (const Json* value = options.Find(key);
+        value != nullptr && !value->is_null() && !value->is_string())
+      return SpecError(path + key, "must be a text");
   spec.metric = options.GetString("metric");
   const std::string mode = options.GetString("mode");
   if (mode.empty() && spec.metric.empty()) return absl::OkStatus();

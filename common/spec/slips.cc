@@ -89,6 +89,25 @@ absl::Status CheckName(const std::string& path, const Json& value) {
   return near.has_value() ? Misspelt(path, name, *near) : absl::OkStatus();
 }
 
+bool IsGivenDistribution(const Json::Member& member) {
+  return IsDistribution(member.first) && member.second.is_array();
+}
+
+// {uniform: [0, 1], choice: [1, 2]}, and an `if` beside a distribution that is no map.
+absl::Status CheckAlone(const std::string& path, const Json& value) {
+  if (!value.is_object() || value.object().size() < 2) return absl::OkStatus();
+  const Json::Object& members = value.object();
+  const auto given = std::count_if(members.begin(), members.end(), IsGivenDistribution);
+  const Json* condition = value.Find("if");
+  if (condition != nullptr && !condition->is_object() && given == 1 && members.size() == 2)
+    return SpecError(path + "/if", "must be a map of parameters to their values",
+                     "for example if: {optimizer: adam}");
+  if (given < 2 || static_cast<size_t>(given) < members.size()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const auto& [name, arguments] : members) names.push_back(name);
+  return SpecError(path, "has several distributions: " + Join(names, ", "), "give it one of them");
+}
+
 // "tune.uniform(0, 1)" where the YAML form belongs.
 absl::Status CheckCall(const std::string& path, const Json& value) {
   if (!value.is_string() || !value.AsString().ends_with(')')) return absl::OkStatus();
@@ -124,7 +143,10 @@ absl::Status CheckWritten(const Json& spec) {
     RT_RETURN_IF_ERROR(CheckItemName("experiment", name));
   if (const Json* space = spec.Find("space"); space != nullptr && space->is_object()) {
     RT_RETURN_IF_ERROR(CheckSpaceNames(*space, "space"));
-    SpaceWalk walk{CheckCall};
+    SpaceWalk walk{[](const std::string& path_of, const Json& value) {
+      RT_RETURN_IF_ERROR(CheckAlone(path_of, value));
+      return CheckCall(path_of, value);
+    }};
     RT_RETURN_IF_ERROR(walk.Visit(*space, "space", 0));
   }
   const Json* mode = spec.Find("mode");
@@ -157,7 +179,13 @@ std::vector<SpecNote> NotesOf(const Json& spec) {
   if (space == nullptr || !space->is_object()) return notes;
   SpaceWalk walk{[&](const std::string& path, const Json& value) {
     const std::string name = NameBelow(path);
-    if (IsPlainList(value)) {
+    const std::string key = path.substr(path.rfind('/') + 1);
+    if (IsPlainList(value) && IsDistribution(key) && name != key) {
+      notes.push_back(
+          {path, name + " is the same list in every trial, because '" + key +
+                     "' is not the only key of its map; a distribution stands alone: {" + key +
+                     ": " + value.Dump() + "}"});
+    } else if (IsPlainList(value)) {
       const std::string list = value.Dump();
       notes.push_back({path, name + " is the same list in every trial; to draw one of its values "
                              "write {choice: " + list + "}, to try each {grid: " + list + "}"});

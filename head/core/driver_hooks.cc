@@ -72,7 +72,9 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
   }
   for (const auto& one : input.explored)
     if (one.failure.empty()) RT_RETURN_IF_ERROR(CheckParams(one.params));
-  for (const auto& one : input.allocated) RT_RETURN_IF_ERROR(CheckAllocated(one.resources));
+  for (const auto& one : input.allocated)
+    if (absl::Status status = CheckAllocated(one.resources); !status.ok())
+      return Annotate(status, "trial " + std::to_string(one.number));
   std::vector<uint32_t> named = input.pauses;
   named.insert(named.end(), input.resumes.begin(), input.resumes.end());
   for (const auto& stop : input.stops) named.push_back(stop.number);

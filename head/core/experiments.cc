@@ -1,6 +1,7 @@
 // Experiments: from the spec to trials, and when they are over.
 #include <algorithm>
 
+#include "common/algorithms/known_results.h"
 #include "common/algorithms/registry.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
@@ -96,6 +97,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
   RT_RETURN_IF_ERROR(CheckItemName("experiment", spec.name));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
+  EmptyUnusableResults(spec);
   RT_RETURN_IF_ERROR(AddWarmStart(draft.core.world, spec));
   ExperimentId id{state.next_experiment};
   std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithms/known_results.h"
 #include "common/base/limits.h"
+#include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/search/given_options.h"
 #include "head/core/lane.h"
@@ -21,6 +23,19 @@ struct KnownResult {
 std::vector<std::string> MetricsOf(const ExperimentSpec& spec) {
   std::vector<std::string> keys = spec.OutcomeKeys();
   return keys.empty() ? std::vector<std::string>{spec.metric} : keys;
+}
+
+// "loss (min), latency (max), with constraints of memory".
+std::string ImprovedBy(const ExperimentSpec& spec) {
+  const auto named = [](const std::string& metric, Mode mode) {
+    return metric + (mode == Mode::kMax ? " (max)" : " (min)");
+  };
+  std::vector<std::string> metrics, constrained;
+  for (const Objective& each : spec.objectives) metrics.push_back(named(each.metric, each.mode));
+  if (metrics.empty()) metrics.push_back(named(spec.metric, spec.mode));
+  for (const StopRule& each : spec.constraints) constrained.push_back(each.key);
+  return Join(metrics, ", ") +
+         (constrained.empty() ? "" : ", with constraints of " + Join(constrained, ", "));
 }
 
 std::vector<KnownResult> KnownResultsOf(const Experiment& experiment,
@@ -87,20 +102,24 @@ absl::Status AddWarmStart(const World& world, ExperimentSpec& spec) {
     const ExperimentSpec& old = index.spec;
     if (MetricsOf(old) != MetricsOf(spec) || old.mode != spec.mode)
       return SpecError(path,
-                       "experiment " + std::to_string(id.value) + " improves " +
-                           Join(MetricsOf(old), ", ") + ", and this one " +
-                           Join(MetricsOf(spec), ", "),
-                       "metric and mode must be the same");
+                       "experiment " + std::to_string(id.value) + " improves " + ImprovedBy(old) +
+                           ", and this one " + ImprovedBy(spec),
+                       "metric, mode and the keys of constraints must be the same");
     for (KnownResult& each : KnownResultsOf(found->second, index)) known.push_back(std::move(each));
   }
   KeepSome(known, limits::kWarmResultsMax);
   while (known.size() > 1 && IsTooLarge(known)) KeepSome(known, known.size() / 2);
   Json evaluated = *spec.search.options.Find(kEvaluatedOption);
+  RT_ASSIGN_OR_RETURN(const Encoding encoding, Encoding::Of(spec.space));
+  const size_t given_before = evaluated.array().size();
   for (KnownResult& each : known) {
     const absl::StatusOr<Json> config = Json::Parse(each.trial->params);
-    if (!config.ok() || !config->is_object()) continue;
+    if (!config.ok() || !config->is_object() || !LiesIn(encoding, spec.space, *config)) continue;
     evaluated.Append(Json::MakeObject({{"config", *config}, {"value", std::move(each.value)}}));
   }
+  if (!known.empty() && evaluated.array().size() == given_before)
+    return SpecError(path, "no configuration of the earlier trials lies in this space",
+                     "the space must have the same parameters, and ranges that overlap");
   spec.search.options.Set(kEvaluatedOption, std::move(evaluated));
   spec.search.options.Set(kWarmStartOption, Json::MakeArray());
   return absl::OkStatus();

@@ -1,7 +1,10 @@
 // What a person is warned of when an experiment is shown: pieces of its journalled spec that could
 // not be read, and names in its spec that no row has.
 #include <algorithm>
+#include <cmath>
 
+#include "common/algorithms/known_results.h"
+#include "common/base/strings.h"
 #include "common/spec/reported.h"
 #include "head/view/parts.h"
 
@@ -67,6 +70,22 @@ std::string UnclonedText(const ExperimentSpec& spec) {
          " replaces none; report a checkpoint with the row of each interval";
 }
 
+// Why no row is the best. `metrics`: of the newest row of a trial.
+std::string NoBestText(const ExperimentSpec& spec, const Json& metrics) {
+  std::vector<std::string> bounds;
+  for (const StopRule& each : spec.constraints) {
+    if (FindFlat(metrics, each.key) == nullptr)
+      return "constraints: no row has '" + each.key + "'; " + ReportedText(metrics, each.key);
+    bounds.push_back(each.key + (each.at_most ? " <= " : " >= ") + FormatDouble(each.threshold));
+  }
+  const Json* value = FindFlat(metrics, spec.metric);
+  const bool is_number = value != nullptr && value->HasDouble() && std::isfinite(value->AsDouble());
+  if (!bounds.empty() && is_number)
+    return "constraints: no row keeps them, so that no trial is the best: " + Join(bounds, ", ");
+  return "metric: no row has a number for '" + spec.metric + "'; " +
+         ReportedText(metrics, spec.metric);
+}
+
 std::string SilenceText(const ExperimentSpec& spec) {
   std::string text = "no trial has reported anything";
   if (!spec.metric.empty()) text += ", so no trials can be compared by '" + spec.metric + "'";
@@ -79,6 +98,8 @@ std::string SilenceText(const ExperimentSpec& spec) {
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment) {
   const ExperimentIndex& index = world.index.experiments.at(experiment.id);
   std::vector<std::string> warnings = index.warnings;
+  if (std::string unused = UnusedResults(index.spec); !unused.empty())
+    warnings.push_back(std::move(unused));
   if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index));
   if (experiment.unsaved_pauses > 0) warnings.push_back(UnsavedText(experiment, index.spec));
   if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
@@ -92,8 +113,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   if (reporter == nullptr) return warnings;
   const Json metrics = ParsedOrNull(reporter->last.metrics);
   if (!spec.metric.empty() && !index.best_trial.has_value())
-    warnings.push_back("metric: no row has a number for '" + spec.metric + "'; " +
-                       ReportedText(metrics, spec.metric));
+    warnings.push_back(NoBestText(spec, metrics));
   for (const StopRule& rule : spec.stop)
     if (!IsReported(experiment, rule.key))
       warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +

@@ -8,8 +8,19 @@
 namespace rt {
 namespace {
 
-std::string WaitText(const std::string& what) {
-  return "waits for its driver, which is away, to " + what + ": run the script again";
+// A script that is submitted again is another job, with a search of its own.
+std::string AdviceFor(const State& state, const Experiment& experiment) {
+  if (experiment.job.value == 0) return "run the script again";
+  const std::string name = "job " + std::to_string(experiment.job.value);
+  const auto job = state.jobs.find(experiment.job);
+  if (job != state.jobs.end() && job->second.end == JobEnd::kNone) return "it is " + name;
+  return name + " has ended; a script with Tuner.restore continues the search";
+}
+
+std::string WaitText(const Core& core, ExperimentId id, const std::string& what) {
+  const State& state = core.world.state;
+  return "waits for its driver, which is away, to " + what + ": " +
+         AdviceFor(state, state.experiments.at(id));
 }
 
 }  // namespace
@@ -31,15 +42,16 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
   if (!experiment.is_searching() || !IsDriverAway(core, id, now)) return "";
   const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
-  if (!asked.empty()) return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
+  if (!asked.empty())
+    return WaitText(core, id, "suggest trial " + ToString(TrialId{id, asked.front()}));
   const ExperimentIndex& index = core.world.index.experiments.at(id);
   for (uint32_t number : index.pending) {
     const Trial& trial = experiment.trials.at(number);
     if (trial.pause_cause == PauseCause::kScheduler && !index.spec.driver.scheduler.empty())
-      return WaitText("select when trial " + ToString(trial.id) + " runs");
+      return WaitText(core, id, "select when trial " + ToString(trial.id) + " runs");
   }
   for (const Trial& trial : experiment.trials)
-    if (HasOpenClone(trial)) return WaitText("explore for trial " + ToString(trial.id));
+    if (HasOpenClone(trial)) return WaitText(core, id, "explore for trial " + ToString(trial.id));
   for (uint32_t number : index.live) {
     std::string why = WhyUndecided(core, experiment.trials.at(number), now);
     if (!why.empty()) return why;
@@ -51,8 +63,9 @@ std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
   const Attempt* live = trial.runs.live();
   if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
   if (!IsDriverAway(core, trial.id.experiment, now)) return "";
-  return WaitText("decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
-                  ToString(trial.id));
+  return WaitText(core, trial.id.experiment,
+                  "decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
+                      ToString(trial.id));
 }
 
 }  // namespace rt

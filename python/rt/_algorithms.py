@@ -15,6 +15,7 @@ from typing import Any, Optional, cast
 
 from rt._driver import find_binary
 from rt._errors import RtError
+from rt._json import is_finite, is_number
 
 Table = dict[str, Any]
 ASK_TIMEOUT_S = 30.0
@@ -64,7 +65,7 @@ def check(table: Table, options: dict[str, Any]) -> None:
             )
         if option["type"] not in ("number", "integer"):
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if not is_number(value) or not is_finite(value):
             raise ValueError(f"{name} must be a number, not {value!r}")
         lower, upper = option["lower"], option["upper"]
         is_low = lower is not None and (value <= lower if option["open"] else value < lower)

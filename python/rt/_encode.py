@@ -7,9 +7,11 @@ from collections.abc import Collection
 from dataclasses import is_dataclass
 from typing import Any, Optional
 
-from rt._json import INT_MAX, float_text, shown, unboxed
+from rt._json import INT_MAX, clean, dump, float_text, numbers, shown, unboxed
 from rt._space import Domain, SampleFrom
 from rt._values import Path, ValueTable, is_plain_text, value_as_text
+
+_CONFIG_BYTES_MAX = 64 << 10  # The same bound as in the head.
 
 _PRIMITIVES = {
     "uniform", "quniform", "loguniform", "qloguniform", "randn", "qrandn", "randint", "qrandint",
@@ -234,3 +236,31 @@ def _plain(value: Any, path: Path, table: ValueTable, texts: Collection[str] = (
 
 def _text(path: Path) -> str:
     return "/".join(map(str, path))
+
+
+def bounded(params: dict[str, Any]) -> dict[str, Any]:
+    """`params`, unless they are more than the head takes: ValueError."""
+    size = len(dump(params))
+    if size > _CONFIG_BYTES_MAX:
+        raise ValueError(
+            f"a configuration has at most {_CONFIG_BYTES_MAX} bytes as JSON, and this one {size}; "
+            "pass large values to all trials with tune.with_parameters"
+        )
+    return params
+
+
+def json_results(given: Any) -> Any:
+    """Known results in the form of the head: NaN and infinite values are failures, as in YAML."""
+    if not isinstance(given, (list, tuple)):
+        return given
+    made = []
+    for each in given:
+        if isinstance(each, dict) and isinstance(each.get("config"), dict):
+            value = numbers(clean(each.get("value")))
+            several = value if isinstance(value, list) else [value]
+            lost = any(isinstance(one, float) and not math.isfinite(one) for one in several)
+            each = {**each, "config": json_config(each["config"])}
+            if "value" in each:
+                each["value"] = None if lost else value
+        made.append(each)
+    return made

@@ -6,7 +6,8 @@ import codecs
 import json
 import math
 import re
-from typing import Any, Union
+from collections.abc import Iterable
+from typing import Any, Optional, Union
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -143,8 +144,34 @@ _decode = json.JSONDecoder().decode
 
 
 def dump(value: Any) -> bytes:
-    """One line of JSON with its newline, from a tree that `clean` made; always valid UTF-8."""
-    return _encode(value).encode(errors="rt.json") + b"\n"
+    """One line of JSON with its newline, from a tree that `clean` made; always valid UTF-8.
+
+    Raises ValueError that names the place of a number that JSON does not have.
+    """
+    try:
+        return _encode(value).encode(errors="rt.json") + b"\n"
+    except ValueError:
+        found = _not_finite(value)
+        if found is None:
+            raise
+        place = found[0].removeprefix("/spec").lstrip("/")
+        raise ValueError(f"{place}: must be a finite number, not {found[1]}") from None
+
+
+def _not_finite(value: Any, place: str = "") -> Optional[tuple[str, float]]:
+    """The place and the value of the first NaN or infinity in a tree."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return place, value
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, (list, tuple)):
+        items = enumerate(value)
+    for key, item in items:
+        found = _not_finite(item, f"{place}/{key}")
+        if found is not None:
+            return found
+    return None
 
 
 def parse(line: bytes) -> Any:

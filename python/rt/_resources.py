@@ -251,6 +251,8 @@ _NO_AMOUNTS = {"strategy", "gpu_sharing", "gpu_type", "ranks", "bundles", "memor
 def _check_amounts(amounts: dict[str, Any], what: str = "resources") -> None:
     """Raises ValueError for an amount that is not a number of 0 or more."""
     for name, amount in amounts.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{what}: the name of a resource is a text, not {shown(name)}")
         if name == "custom_resources" and isinstance(amount, dict):
             _check_amounts(amount, "custom_resources")
         elif amount is not None and name not in _NO_AMOUNTS:

@@ -158,6 +158,35 @@ class OptimizerTest(unittest.TestCase):
                                                 "'rate'"):
             Optimizer({"rate": tune.uniform(0, 1)}, points_to_evaluate=[{"rat": 0.5}])
 
+    def test_slips_in_arguments_are_named(self) -> None:
+        space = {"x": tune.uniform(0, 1), "n": {"k": tune.randint(1, 9)}}
+        optimizer = self.optimizer(space, seed=1)
+        trial = optimizer.ask()
+        for intermediate in (3, ["a"]):
+            with self.assertRaisesRegex(ValueError, "intermediate must be a list of numbers"):
+                optimizer.tell(trial, 1.0, intermediate=intermediate)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "config: y is not in the search space"):
+            optimizer.add({"x": 0.5, "y": 1}, 1.0)
+        with self.assertRaisesRegex(ValueError, "config is a dict with all parameters, not 'x'"):
+            optimizer.add("x", 1.0)  # type: ignore[arg-type]
+        optimizer.add({"x": 0.5, "n/k": 3}, 1.0)
+        optimizer.tell(trial, 1.0)
+        with self.assertRaisesRegex(ValueError, "constraints is a dict such as"):
+            Optimizer(space, constraints=[1])  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "^constraints/m/<=: must be a finite number, not "
+                                                "nan"):
+            Optimizer(space, constraints={"m": {"<=": math.nan}})
+        optimizer.close()
+        with self.assertRaisesRegex(ValueError, "this Optimizer was closed"):
+            optimizer.ask()
+
+    def test_a_file_that_names_what_is_not_there_was_not_saved_by_an_optimizer(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "state"
+            path.write_bytes(b"cnowhere\nnothing\n.")
+            with self.assertRaisesRegex(ValueError, "was not written by Optimizer.save"):
+                Optimizer.restore(str(path))
+
 
 if __name__ == "__main__":
     unittest.main()

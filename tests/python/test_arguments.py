@@ -188,6 +188,14 @@ def test_an_integer_that_no_number_holds_is_named(tmp_path: Path) -> None:
     assert [report["metrics"]["loss"] for report in worker.reports] == [float(2**100)]
 
 
+def test_a_comparison_of_stop_that_does_not_exist_is_no_nested_key(world: World) -> None:
+    for comparison in ("<", ">", "=<", "==", "!="):
+        with pytest.raises(ValueError, match="the comparison of 'loss' must be '<=' or '>='"):
+            tune.run(print, stop={"loss": {comparison: 0.5}})
+    tune.run(print, stop={"eval": {"loss": {"<=": 0.5}, "acc": 1}}, verbose=0)
+    assert world.spec()["stop"] == {"eval/loss": {"<=": 0.5}, "eval/acc": 1}
+
+
 def test_a_huge_integer_is_a_parameter_and_no_threshold(world: World) -> None:
     with pytest.raises(ValueError, match="stop: the threshold of 'loss' must be a number, not 100"):
         tune.run(print, stop={"loss": HUGE})

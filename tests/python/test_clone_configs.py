@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rt import tune
+from rt.tune._explore import explored
+from rt.tune.search import Searcher
 from test_advice import Head, advised, entry, row
 
 
@@ -43,3 +46,23 @@ def test_a_clone_has_its_new_configuration_in_callbacks() -> None:
               {**row(8, 3), "attempt": 2, "params": cloned})  # fmt: skip
     advisors.poll(0)
     assert callback.seen == [("result", 0.25, 0.25)]
+
+
+def test_a_clone_that_would_be_too_large_has_the_configuration_of_the_head() -> None:
+    asked = entry(5, "explore", params={"lr": 0.5})
+    small = explored(lambda config: {**config, "more": "a" * 1000}, asked, {})
+    assert set(small["params"]) == {"lr", "more"}
+    large = explored(lambda config: {**config, "more": "a" * 100_000}, asked, {})
+    assert "at most 65536 bytes" in large["failure"] and "params" not in large
+
+
+def test_a_suggestion_that_is_too_large_names_its_searcher() -> None:
+    class Large(Searcher):
+        def suggest(self, trial_id: str) -> Any:
+            return {"x": "a" * 100_000}
+
+    head = Head()
+    advisors = advised(head, searcher=Large("loss", "min"))
+    head.say(asked=(0,))
+    with pytest.raises(ValueError, match=r"Large\.suggest: a configuration has at most 65536"):
+        advisors.poll(0)

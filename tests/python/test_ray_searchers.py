@@ -11,7 +11,7 @@ import pytest
 from fake_world import World
 from rt import _algorithms, tune
 from rt.tune import _ray_searchers
-from rt.tune._experiment import Request, advice_of, build_spec
+from rt.tune._experiment import Request, advice_of, build_spec, tell_properties
 from rt.tune._native import NATIVE, notes_of_search
 from rt.tune._searchers import LIBRARIES
 from rt.tune.search import ConcurrencyLimiter, HeadSearch, Repeater, Searcher, SearchGenerator
@@ -209,6 +209,20 @@ def test_a_repeater_and_a_batch_are_asked_in_the_script() -> None:
         spec = build_spec(request)[0]
         assert isinstance(advice_of(request, spec).searcher, Searcher)
         assert spec["search"] == {"basic": {}}
+
+
+def test_a_searcher_that_was_saved_with_the_space_need_not_take_it_again() -> None:
+    search = Repeater(OptunaSearch(), 2)
+    request = request_of(search, SPACE, metric="acc", mode="max")
+    spec = build_spec(request)[0]
+    tell_properties(request, advice_of(request, spec), spec)
+    again = request_of(pickle.loads(cloudpickle.dumps(search)), SPACE, metric="acc", mode="max")
+    advice = advice_of(again, spec)
+    with pytest.raises(ValueError, match="did not take the search space"):
+        tell_properties(again, advice, spec)
+    tell_properties(again, advice, spec, resumed=True)
+    assert isinstance(advice.searcher, Repeater)
+    assert set(advice.searcher.searcher.space) == set(SPACE)
 
 
 def test_a_class_of_a_library_can_be_pickled_after_use() -> None:

@@ -180,3 +180,51 @@ def test_resources_that_depend_on_the_configuration_are_refused() -> None:
     settings = tune.TuneConfig(scheduler=ResourceChangingScheduler())
     with pytest.raises(ValueError, match="as a dict"):
         build_spec(Request(trainable, {}, settings, tune.RunConfig(name="e")))
+
+
+def test_what_the_head_refuses_of_resources_costs_no_other_decision() -> None:
+    class Strict(Head):
+        def call(self, op: str, **fields: Any) -> Any:
+            if op == "driver_answer" and fields["allocated"]:
+                raise ValueError("trial 0: resources/memory: must be a size such as 8GiB")
+            return super().call(op, **fields)
+
+    class Stops(tune.Stopper):
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            return result["training_iteration"] == 2
+
+        def stop_all(self) -> bool:
+            return False
+
+    def mine(controller: Any, trial: Any, result: Any, scheduler: Any) -> Any:
+        return {"CPU": 1, "memory": -1}
+
+    head = Strict()
+    advisors = advised(head, **allocating(mine), stoppers=[Stops()])
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1), row(5, 2))
+    with pytest.raises(ValueError, match=r"function mine: trial 0: resources/memory: .* or None"):
+        advisors.poll(0)
+    assert [each["stops"][0]["number"] for each in head.answers] == [0]
+    assert head.answers[0]["allocated"] == [] and head.answers[0]["through"] == 5
+
+
+def test_what_else_the_head_refuses_is_no_matter_of_resources() -> None:
+    class Refusing(Head):
+        def call(self, op: str, **fields: Any) -> Any:
+            if op == "driver_answer":
+                raise ValueError("a suggested configuration must be a map")
+            return super().call(op, **fields)
+
+    head = Refusing()
+    advisors = advised(head, **allocating(lambda *_: {"CPU": 2}))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    with pytest.raises(ValueError, match=r"^a suggested configuration must be a map"):
+        advisors.poll(0)
+
+
+def test_the_name_of_a_resource_that_is_no_text_is_refused() -> None:
+    head = Head()
+    advisors = advised(head, **allocating(lambda *_: {1: 2}))
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    with pytest.raises(ValueError, match="the name of a resource is a text, not 1"):
+        advisors.poll(0)

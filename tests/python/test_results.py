@@ -258,7 +258,7 @@ def test_the_front_of_several_objectives() -> None:
     with pytest.raises(ValueError, match="improves loss, speed together: get_best_results"):
         grid.get_best_result()
     assert grid.get_best_result("loss", "min").metrics["loss"] == 0
-    with pytest.raises(ValueError, match="reference needs a value of each of loss, speed"):
+    with pytest.raises(ValueError, match="reference is a dict with a value of each of loss, speed"):
         grid.get_hypervolume({"loss": 5})
     kept = front_of(*rows, constraints={"loss": {">=": 2}})
     assert [each.metrics["loss"] for each in kept.get_best_results()] == [3]

@@ -77,3 +77,11 @@ TEST_CASE("asha promotion: the plan has the exact number of trials at each rung"
     trials.push_back(rung.GetInt("trials"));
   CHECK(trials == std::vector<int64_t>{10, 3, 1, 1});
 }
+
+TEST_CASE("asha: a plan of immense times has no share of them") {
+  const auto json = Json::Parse(
+      R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min","num_samples":10,)"
+      R"("scheduler":{"asha":{"max_t":1e308}}})");
+  const ExperimentSpec spec = *ParseExperimentSpec(*json);
+  CHECK(SchedulerOf(spec).PlanOf(spec, 10).share_of_full.is_null());
+}

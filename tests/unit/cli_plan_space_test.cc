@@ -81,6 +81,20 @@ TEST_CASE("plan: notes name the line of the file") {
   CHECK(Has(TextOfSpace(Json::MakeObject({{"notes", Json(Json::Array{notes[0]})}})), "note: e.ya"));
 }
 
+TEST_CASE("plan: notes name points and known results that the space does not have") {
+  ExperimentFile file = Loaded(
+      "space:\n  lr: {uniform: [0, 1]}\nmetric: loss\nmode: min\nsearch:\n  tpe:\n"
+      "    points: [{lr: 0.1}, {rl: 0.2}]\n"
+      "    evaluated: [{config: {lr: 0.5}, value: 1}, {config: {lr: 2}, value: 1},\n"
+      "                {config: {}, value: 1}]\n");
+  const std::vector<std::string> notes = NotesFor(file, Json());
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0] == "e.yaml:9: points: 'rl' is not in the search space; did you mean 'lr'?");
+  CHECK(notes[1] ==
+        "e.yaml:10: search/tpe/evaluated: 2 of 3 results lie outside the space or lack a "
+        "parameter, and nothing is learned from them");
+}
+
 TEST_CASE("a resource that no node has and that resembles one of rt's own is an error") {
   ExperimentFile file = Loaded("resources:\n  cpus: 1\n");
   Json without = Parsed(R"([{"resources_total":{"cpu":4,"custom":{}}}])");

@@ -146,6 +146,17 @@ TEST_CASE("warnings: a stop key and a time attribute that no row has are named")
   CHECK(WarningsOf(story).empty());
 }
 
+TEST_CASE("warnings: known results from which the search learns nothing are said") {
+  Story story;
+  story.Create(R"(,"metric":"loss","mode":"min","space":{"x":{"uniform":[0,1]}},
+      "search":{"tpe":{"evaluated":[{"config":{"x":0.5},"value":1},
+                                    {"config":{"x":5},"value":0}]}})");
+  CHECK(WarningsOf(story) ==
+        std::vector<std::string>{
+            "search/tpe/evaluated: 1 of 2 results lie outside the space or lack a parameter, and "
+            "nothing is learned from them"});
+}
+
 TEST_CASE("warnings: a search whose trials report nothing is said") {
   Story story;
   story.Create(R"(,"metric":"loss","mode":"min")");
@@ -162,6 +173,24 @@ TEST_CASE("warnings: a search whose trials report nothing is said") {
   silent.SyncTwice();
   silent.Exit(silent.FenceOf(0), 0, 0);
   CHECK(WarningsOf(silent).empty());  // Nobody reads what it would report.
+}
+
+TEST_CASE("warnings: a search whose constraints no row keeps says so") {
+  const auto warnings = [](const char* constraints) {
+    Story story;
+    story.Create(std::string(R"(,"metric":"loss","mode":"min","constraints":)") + constraints);
+    story.SyncTwice();
+    story.Report(story.FenceOf(0), 1, R"({"loss":1,"size":7})");
+    story.Exit(story.FenceOf(0), 0, 1);
+    return WarningsOf(story);
+  };
+  CHECK(warnings(R"({"size":{"<=":9}})").empty());
+  CHECK(warnings(R"({"size":{"<=":5},"loss":{">=":0.5}})") ==
+        std::vector<std::string>{"constraints: no row keeps them, so that no trial is the best: "
+                                 "size <= 5, loss >= 0.5"});
+  CHECK(warnings(R"({"sise":{"<=":5}})") ==
+        std::vector<std::string>{
+            "constraints: no row has 'sise'; reported: loss, size; did you mean 'size'?"});
 }
 
 TEST_CASE("warnings: a metric that is not strict, and that no row has, is named") {

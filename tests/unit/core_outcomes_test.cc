@@ -153,6 +153,42 @@ TEST_CASE("warm start: of large configurations as many results are taken as a sp
   CHECK(evaluated->array()[5].GetDouble("value") == 1);
 }
 
+TEST_CASE("warm start: results outside the new space are left out") {
+  Story story;
+  story.Create(R"(,"space":{"x":{"grid":[1,5]}},"metric":"loss","mode":"min","num_samples":1)");
+  story.SyncTwice();
+  for (uint32_t number = 0; number < 2; ++number) {
+    story.Report(story.FenceOf(number), 1, R"({"loss":1})");
+    story.Exit(story.FenceOf(number), 0, 1);
+  }
+  const auto warm = [](const char* domain) {
+    return std::string(R"(,"space":{"x":)") + domain +
+           R"(},"metric":"loss","mode":"min","num_samples":3,"search":{"tpe":{"warm_start":[1],)"
+           R"("evaluated":[{"config":{"x":8},"value":0}]}})";
+  };
+  const auto evaluated = [&](const char* domain) {
+    const ExperimentId id = story.Create(warm(domain));
+    return SpecOfExperiment(story, id.value).search.options.Find("evaluated")->Dump();
+  };
+  CHECK(evaluated(R"({"uniform":[0,2]})") ==
+        R"([{"config":{},"value":0},{"config":{"x":1},"value":1.0}])");
+  CHECK(evaluated(R"({"randint":[0,5]})") ==
+        R"([{"config":{},"value":0},{"config":{"x":1},"value":1.0}])");
+  CHECK(evaluated(R"({"quniform":[0,8,0.5]})") ==
+        R"([{"config":{"x":8},"value":0},{"config":{"x":1},"value":1.0},)"
+        R"({"config":{"x":5},"value":1.0}])");
+  CHECK(evaluated(R"({"randn":[0,1]})") ==
+        R"([{"config":{"x":8},"value":0},{"config":{"x":1},"value":1.0},)"
+        R"({"config":{"x":5},"value":1.0}])");
+  const auto refused = story.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"e","command":["x"])" + warm(R"({"uniform":[2,3]})") + "}",
+      .request_key = "none",
+      .drawn_seed = 9,
+      .results_root = "/r"});
+  CHECK(MessageOf(refused.verdict) ==
+        "search/tpe/warm_start: no configuration of the earlier trials lies in this space");
+}
+
 TEST_CASE("warm start: an experiment that cannot be learned from is refused") {
   Story story;
   story.Create(R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min","num_samples":3)");
@@ -170,7 +206,7 @@ TEST_CASE("warm start: an experiment that cannot be learned from is refused") {
   CHECK(refused(R"("metric":"loss","mode":"min","search":{"tpe":{"warm_start":[9]}})") ==
         "search/tpe/warm_start: there is no experiment 9");
   CHECK(refused(R"("metric":"acc","mode":"min","search":{"tpe":{"warm_start":[1]}})") ==
-        "search/tpe/warm_start: experiment 1 improves loss, and this one acc");
+        "search/tpe/warm_start: experiment 1 improves loss (min), and this one acc (min)");
 }
 
 }  // namespace rt

@@ -196,3 +196,31 @@ TEST_CASE("lists: each item that waits has the reason that it has when it is ask
     CHECK(!ReasonOf(item).empty());
   }
 }
+
+TEST_CASE("reasons: an experiment whose driver is away says how its search is continued") {
+  Story story;
+  const auto create = [&](const char* key, JobId job) {
+    const Outcome made = story.Do(input::CreateExperiment{
+        .owner = "me",
+        .job = job,
+        .spec = R"({"experiment":"e","command":["x"],"driver":{"suggests":true},"num_samples":1})",
+        .request_key = key,
+        .drawn_seed = 9,
+        .results_root = "/r"});
+    REQUIRE(made.verdict.ok());
+    return made.answer.experiment;
+  };
+  const Outcome submitted = story.Do(input::SubmitJob{"me", R"({"name":"j","argv":["x"]})", ""});
+  const JobId job = submitted.answer.job;
+  const ExperimentId outside = create("outside", {}), inside = create("inside", job);
+  const auto why = [&](ExperimentId id) { return WhyAsking(story.core, id, story.now); };
+  CHECK(why(outside) ==
+        "waits for its driver, which is away, to suggest trial 1/0: run the script "
+        "again");
+  CHECK(why(inside) == "waits for its driver, which is away, to suggest trial 2/0: it is job 1");
+  story.SyncTwice();
+  story.Exit({{Owner::Of(job), 1, 1}, 0}, 1, 0);
+  CHECK(why(inside) ==
+        "waits for its driver, which is away, to suggest trial 2/0: job 1 has ended; "
+        "a script with Tuner.restore continues the search");
+}

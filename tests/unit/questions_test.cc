@@ -125,6 +125,18 @@ TEST_CASE("questions: a driver that comes back reads every answer of the one bef
   CHECK(kinds == std::vector<std::string>{"answered"});
 }
 
+TEST_CASE("questions: resources that are none are refused with the number of their trial") {
+  Asked head;
+  const uint64_t read = head.Drain(0);
+  auto posted = head.Post(input::AnswerQuestions{.experiment = {1},
+                                                 .session = head.session,
+                                                 .through = read,
+                                                 .allocated = {{0, R"({"memory":-1})"}}});
+  CHECK(MessageOf(head.Wait(posted).status) ==
+        "trial 0: resources/memory: must be a size such as 8GiB, or a number of bytes");
+  head.Answer(0, read);  // What else there is to answer is still open.
+}
+
 TEST_CASE("waits: readers of logs do not use up the places of people and drivers") {
   Asked head;
   auto check = [](const Core&, const HeadFacts&, bool) -> std::optional<absl::StatusOr<Json>> {

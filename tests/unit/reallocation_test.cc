@@ -159,6 +159,7 @@ TEST_CASE("a wrong reallocation names where it is wrong") {
   };
   CHECK(path("{\"fair\":{}}") == "reallocation");
   CHECK(path("{\"distribute\":{\"by\":1}}") == "reallocation/distribute/by");
+  CHECK(path("{\"distribute_to_top\":{\"metric\":3}}") == "reallocation/distribute_to_top/metric");
   CHECK(path("{\"distribute\":{\"metric\":\"loss\"}}") == "reallocation/distribute/metric");
   CHECK(path("{\"distribute\":{\"increase_by\":{\"memory\":\"1GiB\"}}}") ==
         "reallocation/distribute/increase_by");

@@ -187,6 +187,13 @@ TEST_CASE("conditions: what cannot hold is refused, with its place") {
   CHECK(SpaceErrorOf(
             R"({"a":{"choice":["x"],"if":{"b":"y"}},"b":{"choice":["y"],"if":{"a":"x"}}})") ==
         "space/a/if/b: 'a' depends on itself");
+  const auto hint = [](const std::string& space) {
+    return HintOf(ParseSpace(*Json::Parse(space), "space").status());
+  };
+  CHECK(hint(R"({"k":3,"b":{"uniform":[0,1],"if":{"k":3}}})") ==
+        "it is a constant: leave the condition out");
+  CHECK(hint(R"({"m":{"k":{"choice":[1,2]}},"b":{"uniform":[0,1],"if":{"m":1}}})") ==
+        "it is a map: name a parameter in it, such as m/k");
   CHECK(SpaceErrorOf(R"({"a":{"choice":["x"]},"l":[{"uniform":[0,1],"if":{"a":"x"}}]})") ==
         "space/l/0/if: an item of a list cannot be left out");
   CHECK(SpaceErrorOf(R"({"a":{"choice":["x"]},"g":{"grid":[1,2],"if":{"a":"x"}}})") ==

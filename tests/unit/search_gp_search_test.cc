@@ -112,6 +112,14 @@ TEST_CASE("auto: it chooses by the space and by how many trials run at once, and
   CHECK(text(kMixedSpace, 0, 40) == "gp: 3 parameters, 2 of them numbers");
   CHECK(text(R"({"a":{"choice":["p","q"]},"b":{"choice":["p","q"]},"c":{"uniform":[0,1]}})", 0,
              40) == "tpe: 2 of 3 parameters are categories");
+  CHECK(text(R"({"o":{"choice":["p","q"]},"w":{"uniform":[0,1]},
+                 "a":{"if":{"o":"p"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}}})",
+             0, 40) ==
+        "tpe: 1 of 4 parameters is a category, and 2 are numbers that only some configurations "
+        "have");
+  CHECK(text(R"({"w":{"uniform":[0,1]},"x":{"uniform":[0,1],"if":{"w":{">=":0.5}}},
+                 "y":{"uniform":[0,1],"if":{"w":{">=":0.5}}}})",
+             0, 40) == "tpe: 2 of 3 parameters are numbers that only some configurations have");
   CHECK(text(R"({"a":3})", 0, 40) == "tpe: no parameter varies");
 }
 

@@ -59,6 +59,21 @@ TEST_CASE("slips: a condition is no constant, and what is beside it is looked at
   CHECK(Notes(R"({"g":{"if":{"k":["x","y"]},"l":[1,2]}})").size() == 1);
 }
 
+TEST_CASE("slips: a distribution stands alone in its map, beside a condition at most") {
+  CHECK(Slip(R"({"x":{"uniform":[0,1],"choice":[1]}})") == "space/x give it one of them");
+  CHECK(MessageOf(Written(R"({"x":{"uniform":[0,1],"choice":[1]}})")) ==
+        "space/x: has several distributions: uniform, choice");
+  CHECK(Slip(R"({"x":{"uniform":[0,1],"if":"y"}})") ==
+        "space/x/if for example if: {optimizer: adam}");
+  // Parameters with these names are constants of a map.
+  CHECK(Slip(R"({"env":{"grid":[8,8],"agents":2}})") == "");
+  CHECK(Slip(R"({"env":{"grid":[8,8],"choice":2}})") == "");
+  CHECK(Notes(R"({"x":{"uniform":[0,1],"log":true}})") ==
+        std::vector<std::string>{
+            "space/x/uniform: x/uniform is the same list in every trial, because 'uniform' is not "
+            "the only key of its map; a distribution stands alone: {uniform: [0,1]}"});
+}
+
 TEST_CASE("slips: several metrics have modes") {
   CHECK(Slip("{}", R"(,"metric":["a","b"],"mode":["min","max"])") == "");
   CHECK(Slip("{}", R"(,"mode":["min","max"])").starts_with("mode "));

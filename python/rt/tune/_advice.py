@@ -20,12 +20,12 @@ from typing import Any, Optional
 
 from rt._computed import place, resolve, value_at
 from rt._driver import Driver
-from rt._encode import json_config, json_value
+from rt._encode import bounded, json_config, json_value
 from rt._json import numbers
 from rt._resources import as_factory, as_request, resources_spec
 from rt._runtime import read_resources
 from rt._values import Path, ValueTable, restore_values
-from rt.tune._allocate import ClusterResources, allocated
+from rt.tune._allocate import ClusterResources, allocated, not_resources, send_answer
 from rt.tune._explore import Explore, explored
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
 from rt.tune._reallocation import ResourceChangingScheduler
@@ -170,8 +170,8 @@ class Advisors:
         self, suggestions: list[dict[str, Any]], finished: bool, resumes: list[int]
     ) -> None:
         through = max(self._read, self._answered)
-        self._driver.call(
-            "driver_answer",
+        refused = send_answer(
+            self._driver,
             experiment_id=self._id,
             session=self._session,
             **{"from": self._answered},
@@ -188,6 +188,8 @@ class Advisors:
         self._answered = through
         self._stops, self._pauses, self._stop_all = {}, [], ""
         self._explored, self._allocated = {}, {}
+        if refused is not None and self._advice.allocator is not None:
+            raise not_resources(self._advice.allocator.allocate, refused)
 
     # --- the journal --------------------------------------------------------------------------
 
@@ -435,9 +437,16 @@ class Advisors:
                 if found is None:
                     self._considered = [int(one["number"]) for one in asked]
                     break
-                params = json_config(_merged(params, found))
+                params = self._suggested(params, found)
             suggestions.append(self._suggestion(number, params))
         return suggestions, False
+
+    def _suggested(self, params: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return bounded(json_config(_merged(params, found)))
+        except ValueError as error:
+            name = type(self._advice.searcher).__name__
+            raise ValueError(f"{name}.suggest: {error}") from None
 
     def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
         config = restore_values(numbers(copy.deepcopy(params)), self._table)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
+from rt._driver import Driver
 from rt._resources import as_request, resources_spec
 from rt.tune._explore import name_of
 
@@ -52,7 +53,28 @@ def allocated(
     try:
         return resources_spec(as_request(made))
     except ValueError as error:
-        raise ValueError(
-            f"resources_allocation_function {name_of(function)}: {error}; it returns a dict "
-            "such as {'CPU': 2}, a PlacementGroupFactory, or None: the trial keeps what it has"
-        ) from None
+        raise not_resources(function, error) from None
+
+
+def not_resources(function: Callable[..., Any], error: ValueError) -> ValueError:
+    """The error of the script whose function returned something else than resources."""
+    return ValueError(
+        f"resources_allocation_function {name_of(function)}: {error}; it returns a dict "
+        "such as {'CPU': 2}, a PlacementGroupFactory, or None: the trial keeps what it has"
+    )
+
+
+def send_answer(driver: Driver, **answer: Any) -> Optional[ValueError]:
+    """Sends the driver's decisions. Returns why the head refused the resources among them, if so.
+
+    The head takes an answer as a whole. Where it refuses the resources, the other decisions are
+    sent without them, and are kept. Raises ValueError if it refuses something else.
+    """
+    try:
+        driver.call("driver_answer", **answer)
+    except ValueError as error:
+        if not answer["allocated"]:
+            raise
+        driver.call("driver_answer", **{**answer, "allocated": []})
+        return error
+    return None

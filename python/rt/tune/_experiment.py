@@ -185,11 +185,15 @@ def _plateaus_in_head(stop: Any) -> dict[str, Any]:
     return found
 
 
+def _is_comparison(key: Any) -> bool:
+    return bool(key) and not str(key).strip("<>=!")
+
+
 def _flat_rules(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}} -> {"a/b": 1}; {"loss": {"<=": 1}} is a rule of its own."""
     flat = {}
     for key, value in stop.items():
-        nested = isinstance(value, dict) and value and not any(op in value for op in ["<=", ">="])
+        nested = isinstance(value, dict) and value and not any(map(_is_comparison, value))
         below = _flat_rules(value, f"{prefix}{key}/") if nested else {f"{prefix}{key}": value}
         flat.update(below)
     return flat
@@ -266,8 +270,13 @@ def _fixes(point: Any, path: Path) -> bool:
     return point is not None
 
 
-def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
-    """Passes metric and space to searcher and scheduler. ValueError: only part of a space."""
+def tell_properties(
+    request: Request, advice: Advice, spec: dict[str, Any], resumed: bool = False
+) -> None:
+    """Passes metric and space to searcher and scheduler. ValueError: only part of a space.
+
+    resumed: the searcher was saved when it had taken the space, and need not take it again.
+    """
     metric, mode = metric_and_mode(request.tune)
     if advice.scheduler is not None:
         advice.scheduler.set_search_properties(metric, mode)
@@ -275,7 +284,7 @@ def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> N
         return
     space = dict(request.space or {})
     takes = advice.searcher.set_search_properties(metric, mode, space)
-    if not takes and spec["space"] and has_variables(space):
+    if not takes and not resumed and spec["space"] and has_variables(space):
         raise ValueError(
             f"{type(advice.searcher).__name__} did not take the search space (its "
             "set_search_properties returned False); define the space in the searcher, and leave "

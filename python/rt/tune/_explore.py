@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Optional
 
-from rt._encode import json_config
+from rt._encode import bounded, json_config
 from rt._json import numbers
 from rt._values import ValueTable, restore_values
 
@@ -34,7 +34,7 @@ def explored(
         made = explore(config)
         if not isinstance(made, dict):
             raise TypeError(f"it must return a configuration as a dict, not {type(made).__name__}")
-        return {**found, "params": json_config(made)}
+        return {**found, "params": bounded(json_config(made))}
     except Exception as error:
         text = f"{type(error).__name__}: {error}"[:_TEXT_MAX]
         return {**found, "failure": f"custom_explore_fn {name_of(explore)}: {text}"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, cast
 
 from rt import _algorithms
 from rt._encode import encode_space, has_variables, json_config
@@ -196,18 +196,43 @@ class RaySearch(Searcher):
         if self._asks is None:
             if not self.space:
                 raise ValueError(f"{type(self).__name__} has no search space")
-            algorithm = HeadSearch(
-                self._table(), points_to_evaluate=self.points, **self._known_options()
-            )
             self._asks = Optimizer(
-                self.space, mode=self._mode or "max", algorithm=algorithm, seed=self.seed
+                self.space, mode=self._mode or "max", algorithm=self._algorithm(), seed=self.seed
             )
             for point, value in self._evaluated:
                 self._asks.add(point, value)
         return self._asks
 
+    def _algorithm(self) -> HeadSearch:
+        return HeadSearch(self._table(), points_to_evaluate=self.points, **self._known_options())
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_asks": None, "_chosen": None}
+
+
+class AskedSearch(RaySearch):
+    """An algorithm of the head that the script asks: inside a Repeater or a batch."""
+
+    def __init__(self, head: HeadSearch) -> None:
+        super().__init__(metric=head.metric, mode=head.mode, seed=head.seed)
+        self._head = head
+
+    def note(self) -> str:
+        """One line that says what runs."""
+        (name,) = self._head.to_spec()
+        return f"the script asks {name!r} of rt, which sees the values at the ends of trials only"
+
+    def chosen(self) -> SearchAlgorithm:
+        """The algorithm of the head."""
+        return self._head
+
+    def _algorithm(self) -> HeadSearch:
+        return self._head
+
+
+def asked(search: SearchAlgorithm) -> Searcher:
+    """The searcher that asks an algorithm of the head, unless it is a searcher already."""
+    return AskedSearch(search) if isinstance(search, HeadSearch) else cast("Searcher", search)
 
 
 def inner_search(search: Any) -> Any:

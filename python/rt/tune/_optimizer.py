@@ -14,6 +14,7 @@ from rt import cloudpickle
 from rt._computed import computed, grids, resolve
 from rt._driver import BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
+from rt._json import shown
 from rt._seeds import as_seed, draw_seed
 from rt._slips import notes_of_points
 from rt._values import restore_values
@@ -76,6 +77,8 @@ class Optimizer:
     >>> optimizer.best.config
     """
 
+    _closed = False
+
     def __init__(
         self,
         space: dict[str, Any],
@@ -99,6 +102,11 @@ class Optimizer:
         self._takes_lists = isinstance(metric, list)
         if isinstance(metric, list) and isinstance(mode, list) and len(metric) == len(mode) == 1:
             metric, mode = metric[0], mode[0]
+        if not isinstance(constraints or {}, dict):
+            raise ValueError(
+                "constraints is a dict such as {'memory': {'<=': 512}}, "
+                f"not {shown(constraints)}"
+            )
         self.constraints = dict(constraints or {})
         search = _algorithm(algorithm, points_to_evaluate, options)
         unknown = notes_of_points(space, getattr(search, "points", []))
@@ -135,6 +143,11 @@ class Optimizer:
             self._bridge.close()
             raise
 
+    def _call(self, op: str, **fields: Any) -> Any:
+        if self._closed:
+            raise ValueError("this Optimizer was closed; restore() continues one that was saved")
+        return self._bridge.call(op, **fields)
+
     def ask(self, n: Optional[int] = None) -> Any:
         """The next trial; with `n`, a list of the next n trials.
 
@@ -143,7 +156,7 @@ class Optimizer:
         count = 1 if n is None else n
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"n must be at least 1, not {n!r}")
-        asked = self._bridge.call("ask", n=count)["trials"]
+        asked = self._call("ask", n=count)["trials"]
         trials = [self._add(each["params"], each.get("fallback", "")) for each in asked]
         if n is not None:
             return trials
@@ -183,7 +196,7 @@ class Optimizer:
             return
         if self._takes_lists and isinstance(value, (list, tuple)) and len(value) == 1:
             value = value[0]
-        values = [float(each) for each in intermediate or ()]
+        values = _numbers("intermediate", intermediate)
         number = self._number_in(value)
         if number is None and error is None and not values:
             raise ValueError("tell() needs a value, intermediate values, or an error")
@@ -214,7 +227,7 @@ class Optimizer:
             raise ValueError("tell() needs the values, or an error")
         if value is not None and (not isinstance(value, (list, tuple)) or len(value) != len(names)):
             raise ValueError(f"the values must be a list of {', '.join(names)}, not {value!r}")
-        values = [float(each) for each in value or ()]
+        values = _numbers("the values", value)
         known.error = bool(error) or not values or any(map(math.isnan, values))
         known.values = None if known.error else values
         if known.values and not isinstance(self.metric, list) and self._keeps(values[1:]):
@@ -246,21 +259,27 @@ class Optimizer:
         self, number: int, value: Optional[float], values: Optional[list[float]] = None
     ) -> None:
         if values is not None:
-            self._bridge.call("tell", number=number, values=values)
+            self._call("tell", number=number, values=values)
         elif value is None:
-            self._bridge.call("tell", number=number, error=True)
+            self._call("tell", number=number, error=True)
         else:
-            self._bridge.call("tell", number=number, value=value)
+            self._call("tell", number=number, value=value)
 
     def add(
         self, config: dict[str, Any], value: Any = None, *, error: Any = None
     ) -> OptimizerTrial:
         """Adds a trial that was run elsewhere, with its value: the algorithm learns from it.
 
-        config: all parameters of the space. value, error: as of tell().
+        config: all parameters of the space. value, error: as of tell(). Raises ValueError for
+        parameters that the space does not have.
         """
+        if not isinstance(config, dict):
+            raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
+        unknown = [str(key) for key in config if str(key).partition("/")[0] not in self._space]
+        if unknown:
+            raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
         wire = json_config(config)
-        self._bridge.call("add", params=[wire])
+        self._call("add", params=[wire])
         self._wire.append(wire)
         trial = OptimizerTrial(len(self.trials), copy.deepcopy(config))
         self.trials.append(trial)
@@ -332,7 +351,7 @@ class Optimizer:
         with open(path, "rb") as file:
             try:
                 state = pickle.load(file)
-            except (pickle.UnpicklingError, EOFError) as error:
+            except (pickle.UnpicklingError, EOFError, ImportError, AttributeError) as error:
                 raise ValueError(f"{path} was not written by Optimizer.save: {error}") from None
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise ValueError(f"{path} was not written by Optimizer.save of this release")
@@ -343,13 +362,14 @@ class Optimizer:
         self.constraints = state.get("constraints", {})
         self._takes_lists = bool(state.get("takes_lists"))
         self._open()
-        self._bridge.call("add", params=self._wire)
+        self._call("add", params=self._wire)
         for number in self._told:
             self._tell(number, self.trials[number].value, self.trials[number].values)
         return self
 
     def close(self) -> None:
         """Ends the process of `rt`; safe to repeat."""
+        self._closed = True
         self._bridge.close()
 
     def __enter__(self) -> Optimizer:
@@ -357,6 +377,14 @@ class Optimizer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _numbers(name: str, values: Optional[Iterable[Any]]) -> list[float]:
+    """The floats of what may be a list. Raises ValueError for anything else."""
+    try:
+        return [float(each) for each in values or ()]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a list of numbers, not {shown(values)}") from None
 
 
 def _algorithm(

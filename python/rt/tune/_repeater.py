@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from typing import Any, Optional
 
-from rt._json import flatten
-from rt._slips import refuse_class, suggests_arguments
-from rt.tune._searchers import Searcher
+from rt._json import flatten, shown
+from rt._slips import refuse_class, suggests_arguments, whole
+from rt.tune._searchers import SearchAlgorithm, Searcher
 
 
 @suggests_arguments
@@ -15,15 +16,20 @@ class Repeater(Searcher):
     """Tries each suggestion `repeat` times, and passes the mean to the searcher.
 
     set_index: the configuration gets "__trial_index__", 0 to repeat - 1. Failed trials are left out
-    of the mean. If all trials failed, the searcher gets a failure.
+    of the mean. If all trials failed, the searcher gets a failure. searcher: a Searcher, or an
+    algorithm of the head, which the script then asks.
     """
 
-    def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:
+    def __init__(self, searcher: SearchAlgorithm, repeat: int = 1, set_index: bool = True) -> None:
         refuse_class("searcher", searcher)
+        if isinstance(searcher, SearchAlgorithm) and searcher.needs_metric:
+            searcher = import_module("rt.tune._native").asked(searcher)  # It imports this module.
         if not isinstance(searcher, Searcher):
-            raise ValueError(f"{type(searcher).__name__} is not a Searcher")
-        if repeat < 1:
-            raise ValueError("repeat must be at least 1")
+            raise ValueError(
+                f"searcher is a Searcher such as TPESearch() or create_searcher('tpe'), not "
+                f"{shown(searcher)}"
+            )
+        whole("repeat", repeat, 1)
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.repeat = repeat
@@ -33,7 +39,9 @@ class Repeater(Searcher):
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Passed to the searcher."""
+        """Passed to the searcher. Raises ValueError for several objectives: they have no mean."""
+        if isinstance(metric, list):
+            raise ValueError("a Repeater takes the mean of one metric, and there are several")
         self._metric, self._mode = metric or self._metric, mode or self._mode
         return self.searcher.set_search_properties(metric, mode, config, **spec)
 

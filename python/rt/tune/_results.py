@@ -163,8 +163,10 @@ class ResultGrid:
         self._trials.front()  # Refuses a search with one objective.
         found = [values for _, values in self._trials.outcomes()]
         signs = {name: 1 if mode == "min" else -1 for name, mode in self._trials.objectives}
-        if reference is not None and set(reference) != set(signs):
-            raise ValueError(f"reference needs a value of each of {', '.join(signs)}")
+        if reference is not None and (
+            not isinstance(reference, dict) or set(reference) != set(signs)
+        ):
+            raise ValueError(f"reference is a dict with a value of each of {', '.join(signs)}")
         if not found:
             return 0.0
         worst = [max(each) for each in zip(*found)]

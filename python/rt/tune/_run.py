@@ -129,14 +129,14 @@ class _Prepared:
     seed: Optional[int] = None  # Drawn if the specification has none.
 
 
-def _prepare(request: Request) -> _Prepared:
+def _prepare(request: Request, resumed: bool = False) -> _Prepared:
     hide_own_frames()
     request.trainable = lookup(request.trainable)
     with errors_at(request.place):
         check_arguments(request.trainable)
         spec, table, dated = build_spec(request)
     advice = advice_of(request, spec)
-    tell_properties(request, advice, spec)
+    tell_properties(request, advice, spec, resumed)
     asked = advice.to_spec()
     if asked:
         spec["driver"] = asked
@@ -255,7 +255,7 @@ def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> Tria
 
     The trainable of `request` replaces the old one unless the experiment still runs.
     """
-    ready = _prepare(request)
+    ready = _prepare(request, resumed=True)
     driver, experiment_id = _driver.get(), int(known["id"])
     created = {
         "experiment_id": experiment_id,
@@ -355,8 +355,7 @@ def _check_outcome(trials: TrialSet, any_ran: bool) -> None:
         return
     for trial in trials:
         if trial.state == "COMPLETED" and not _has_value(trial, metric):
-            known = trials.reported_text(metric)
-            raise ValueError(f"trial {trial.trial_id} ended without the metric {metric!r}; {known}")
+            raise ValueError(f"trial {trial.trial_id} ended without {trials.lacking(metric)}")
 
 
 def _has_value(trial: AnyTrial, metric: str) -> bool:

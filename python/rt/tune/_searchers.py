@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, Optional, Union
+from typing import Any, Optional, Union, cast
 
 from rt import _algorithms
-from rt._encode import json_config
+from rt._encode import json_config, json_results
 from rt._json import flatten
 from rt._missing import explain
 from rt._seeds import as_seed
-from rt._slips import check_min_or_max, refuse_class, suggests_arguments
+from rt._slips import check_min_or_max, refuse_class, suggests_arguments, whole
 from rt._space import grid_search
 
 # Ray's classes with a library's name, and the module that has them; it imports this one.
@@ -30,6 +31,7 @@ LIBRARIES = {
     "zoopt": "ZOOptSearch",
 }
 _OF_LIBRARIES = "rt.tune._ray_searchers"
+_OF_SCRIPTS = "rt.tune._native"
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
 
 
@@ -213,13 +215,14 @@ class ConcurrencyLimiter(Searcher):
         refuse_class("searcher", searcher)
         if not isinstance(searcher, SearchAlgorithm):
             raise ValueError(f"{type(searcher).__name__} is not a search algorithm of rt")
-        if max_concurrent < 1:
-            raise ValueError("max_concurrent must be at least 1")
+        most = whole("max_concurrent", max_concurrent, 1)
         if batch and not isinstance(searcher, Searcher):
-            raise ValueError("batch is for searchers that learn from results")
+            if not searcher.needs_metric:
+                raise ValueError("batch is for searchers that learn from results")
+            searcher = import_module(_OF_SCRIPTS).asked(searcher)
         super().__init__(getattr(searcher, "metric", None), getattr(searcher, "mode", None))
         self.searcher = searcher
-        self.max_concurrent = int(max_concurrent)
+        self.max_concurrent = most
         self.batch = batch
         self.seed = searcher.seed
         self.needs_metric = searcher.needs_metric
@@ -322,8 +325,10 @@ class HeadSearch(SearchAlgorithm):
         self.points = _as_points(points_to_evaluate)
         if self.points:
             options = {**options, "points": [json_config(point) for point in self.points]}
+        if "evaluated" in options:
+            options["evaluated"] = json_results(options["evaluated"])
         _algorithms.check(table, options)
-        self.max_concurrent = int(max_concurrent)
+        self.max_concurrent = whole("max_concurrent", max_concurrent, 0)
         self.seed = as_seed(random_state)
         self.needs_metric = bool(table["needs_metric"])
         self._spec = {str(table["name"]): options}
@@ -435,10 +440,13 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     if name in ("random", "basic", "variant_generator", "grid"):  # As in Ray.
         return BasicVariantGenerator(**arguments)
     if name in LIBRARIES:
-        made: SearchAlgorithm = getattr(import_module(_OF_LIBRARIES), LIBRARIES[name])(**arguments)
-        return made
-    missing = explain(f"rt.tune.search.{name}")
-    if missing:
+        kind: Any = getattr(import_module(_OF_LIBRARIES), LIBRARIES[name])
+        is_known = set(arguments) <= set(inspect.signature(kind).parameters)
+        if is_known or _algorithms.find("search", name) is None:
+            return cast("SearchAlgorithm", kind(**arguments))
+        if "seed" in arguments:  # As the class calls it.
+            arguments["random_state"] = arguments.pop("seed")
+    elif missing := explain(f"rt.tune.search.{name}"):
         raise ValueError(missing)
     table = _algorithms.find("search", name)
     if table is None:

@@ -301,9 +301,15 @@ class TrialSet:
         near = inside[0] if inside else nearest(metric, own) if metric else None
         return f"{text}; did you mean {near!r}?" if near else text
 
+    def lacking(self, metric: str) -> str:
+        """What trials did not report, and what they did instead."""
+        is_known = metric in self.reported_metrics()
+        what = f"a number for the metric {metric!r}" if is_known else f"the metric {metric!r}"
+        return f"{what}; {self.reported_text(metric)}"
+
     def missing(self, metric: str) -> ValueError:
         """The error for a metric that no trial reported."""
-        text = f"no trial reported the metric {metric!r}; {self.reported_text(metric)}"
+        text = f"no trial reported {self.lacking(metric)}"
         failed = [trial for trial in self.trials if trial.state == "FAILED"]
         error = failed[0].error if failed else None
         if error is not None:
