@@ -12,8 +12,9 @@ successive halving in two processes. FOLDER keeps a file per task and side, with
     SEED SECONDS START-UP TRIALS EPOCHS BEST
 
 SECONDS are from the begin of the search to the first accuracy within 0.005 of the best known one,
-START-UP those before it, and EPOCHS what was trained until then. A search that does not get there has the limit. What is there is not run
-again, so a run that was interrupted continues. `--table` runs nothing.
+START-UP those before it, and EPOCHS what was trained until then. A search that does not get there
+has the limit. What is there is not run again, so a run that was interrupted continues. `--table`
+runs nothing.
 """
 
 from __future__ import annotations

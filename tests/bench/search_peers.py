@@ -2,12 +2,13 @@
 """Compares the head's search algorithms with Optuna on problems that both are given here.
 
     search_peers.py FOLDER [--cases noisy,mixed,…] [--seeds 0:15] [--run ours,optuna] [--table]
+    search_peers.py FOLDER --latency
 
 Ours is asked through rt.tune.search.Optimizer (set RT_BIN and PYTHONPATH); Optuna needs
 `pip install optuna`, and torch for its GPSampler. FOLDER keeps a file per case and side with a line
 per problem, seed and number of trials; what is there is not run again. Optuna's runs of the version
 that docs/search-quality.md names are recorded in search/optuna-VERSION, and not run again either.
---table prints the medians.
+--table prints the medians. --latency times the next trial of a search that knows results.
 """
 
 from __future__ import annotations
@@ -123,6 +124,9 @@ class Ours:
     def tell(self, trial: Any, value: Any) -> None:
         self.search.tell(trial, value)
 
+    def add(self, config: dict[str, Any], value: float) -> None:
+        self.search.add(config, value)
+
     def close(self) -> None:
         self.search.close()
 
@@ -168,6 +172,14 @@ class Optuna:
 
     def tell(self, trial: Any, value: Any) -> None:
         self.study.tell(trial, value)
+
+    def add(self, config: dict[str, Any], value: float) -> None:
+        import optuna
+
+        made = {name: optuna.distributions.FloatDistribution(each.lower, each.upper)
+                for name, each in self.problem.space.items() if isinstance(each, Real)}
+        self.study.add_trial(optuna.trial.create_trial(params=config, distributions=made,
+                                                       value=value))
 
     def close(self) -> None:
         pass
@@ -230,6 +242,32 @@ def runs_of(folder: Path, case: str, side: str) -> dict[tuple[str, int, int], fl
     return {**recorded, **read(folder / f"{case}-{side}.txt")}
 
 
+def latency() -> None:
+    """Prints milliseconds of ask() after known results, medians of ten; ours include the pipe."""
+    for name, axes, count in (("tpe", 10, 1000), ("gp", 6, 100)):
+        problem = Problem({f"x{k}": Real(0.0, 1.0) for k in range(axes)},
+                          lambda config: sum((x - 0.3) ** 2 for x in config.values()), 0.0)
+        theirs = "gp" if name == "gp" else "default"
+        case = Case("latency", {name: problem}, (count,), name, theirs)
+        draws = random.Random(1)
+        known = [{f"x{k}": draws.random() for k in range(axes)} for _ in range(count)]
+        medians = []
+        for make in (Ours, Optuna):
+            search = make(problem, case, 1)
+            for config in known:
+                search.add(config, problem.value(config))
+            times = []
+            for _ in range(10):
+                began = time.perf_counter()
+                trial, config = search.ask()
+                times.append(time.perf_counter() - began)
+                search.tell(trial, problem.value(config))
+            search.close()
+            medians.append(1e3 * statistics.median(times))
+        print(f"{name}, {axes} parameters, {count} results: {medians[0]:.2f} ms, Optuna "
+              f"{medians[1]:.2f} ms, ratio {medians[0] / medians[1]:.3f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -237,7 +275,10 @@ def main() -> None:
     parser.add_argument("--seeds", default="0:15", help="FROM:TO, without TO")
     parser.add_argument("--run", default="", help="ours, optuna, or both with a comma")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--latency", action="store_true")
     arguments = parser.parse_args()
+    if arguments.latency:
+        return latency()
     begin, end = (int(part) for part in arguments.seeds.split(":"))
     arguments.folder.mkdir(parents=True, exist_ok=True)
     sides = {"ours": Ours, "optuna": Optuna}

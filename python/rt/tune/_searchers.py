@@ -444,8 +444,6 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
         is_known = set(arguments) <= set(inspect.signature(kind).parameters)
         if is_known or _algorithms.find("search", name) is None:
             return cast("SearchAlgorithm", kind(**arguments))
-        if "seed" in arguments:  # As the class calls it.
-            arguments["random_state"] = arguments.pop("seed")
     elif missing := explain(f"rt.tune.search.{name}"):
         raise ValueError(missing)
     table = _algorithms.find("search", name)
