@@ -35,6 +35,8 @@ struct Asked : Harness {
   }
   ~Asked() {
     waits->Close();
+    loop.reset();  // It tells `waits` what is durable.
+    operations.reset();
     waits.reset();
   }
   void Must(Input input) {
@@ -132,7 +134,7 @@ TEST_CASE("questions: resources that are none are refused with the number of the
                                                  .session = head.session,
                                                  .through = read,
                                                  .allocated = {{0, R"({"memory":-1})"}}});
-  CHECK(MessageOf(head.Wait(posted).status) ==
+  CHECK(MessageOf(Wait(posted).status) ==
         "trial 0: resources/memory: must be a size such as 8GiB, or a number of bytes");
   head.Answer(0, read);  // What else there is to answer is still open.
 }
