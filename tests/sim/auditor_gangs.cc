@@ -196,7 +196,10 @@ void Auditor::CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner)
          "no rank failed");
     Must(e.outcome == AttemptOutcome::kLost || !is_missing, "a success is that of all ranks");
   }
-  Must(e.outcome != AttemptOutcome::kLost || !calm_, "nothing is lost once the faults are over");
+  const auto first = truth_->runs.find({e.attempt, 0});
+  const bool is_slow = first != truth_->runs.end() && !first->second.slow_links.empty();
+  Must(e.outcome != AttemptOutcome::kLost || !calm_ || is_slow,
+       "nothing is lost once the faults are over, but to links that are slow for longer");
   if (!is_missing || e.outcome == AttemptOutcome::kLost) return;
   // What the ranks begin from is lost before rank 0 has reported: those that are left cannot start.
   const bool has_lost_start =
