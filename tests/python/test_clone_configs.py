@@ -56,13 +56,22 @@ def test_a_clone_that_would_be_too_large_has_the_configuration_of_the_head() -> 
     assert "at most 65536 bytes" in large["failure"] and "params" not in large
 
 
-def test_a_suggestion_that_is_too_large_names_its_searcher() -> None:
-    class Large(Searcher):
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"x": "a" * 100_000}, r"Mine\.suggest: a configuration has at most 65536 bytes"),
+        ({"x": tune.uniform(0, 1)}, r"Mine\.suggest: x: .* is to be drawn"),
+        ([1], r"Mine\.suggest returned \[1\]; it returns a configuration as a dict, None"),
+        ("x", r"Mine\.suggest returned 'x'"),
+    ],
+)
+def test_a_suggestion_that_is_no_configuration_names_its_searcher(found: Any, text: str) -> None:
+    class Mine(Searcher):
         def suggest(self, trial_id: str) -> Any:
-            return {"x": "a" * 100_000}
+            return found
 
     head = Head()
-    advisors = advised(head, searcher=Large("loss", "min"))
+    advisors = advised(head, searcher=Mine("loss", "min"))
     head.say(asked=(0,))
-    with pytest.raises(ValueError, match=r"Large\.suggest: a configuration has at most 65536"):
+    with pytest.raises(ValueError, match=text):
         advisors.poll(0)

@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from rt._computed import place, resolve, value_at
 from rt._driver import Driver
-from rt._encode import bounded, json_config, json_value
+from rt._encode import json_config, json_value
 from rt._json import numbers
 from rt._resources import as_factory, as_request, resources_spec
 from rt._runtime import read_resources
@@ -29,6 +29,7 @@ from rt.tune._allocate import ClusterResources, allocated, not_resources, send_a
 from rt.tune._explore import Explore, explored
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
 from rt.tune._reallocation import ResourceChangingScheduler
+from rt.tune._suggest import merged, suggested
 from rt.tune._trials import remote_checkpoint
 from rt.tune.callback import Callback
 from rt.tune.schedulers import TrialScheduler
@@ -437,16 +438,9 @@ class Advisors:
                 if found is None:
                     self._considered = [int(one["number"]) for one in asked]
                     break
-                params = self._suggested(params, found)
+                params = suggested(self._advice.searcher, params, found)
             suggestions.append(self._suggestion(number, params))
         return suggestions, False
-
-    def _suggested(self, params: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return bounded(json_config(_merged(params, found)))
-        except ValueError as error:
-            name = type(self._advice.searcher).__name__
-            raise ValueError(f"{name}.suggest: {error}") from None
 
     def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
         config = restore_values(numbers(copy.deepcopy(params)), self._table)
@@ -471,7 +465,7 @@ class Advisors:
         """Replays a suggestion that the searcher made in an earlier run of the driver."""
         found = searcher.suggest(f"{self._id}/{entry['number']}")
         known = entry["params"] or {}
-        again = json_config(_merged(known, found)) if isinstance(found, dict) else None
+        again = json_config(merged(known, found)) if isinstance(found, dict) else None
         if again != known:
             self._warn(
                 f"{type(searcher).__name__} does not suggest again what it did before this driver "
@@ -483,18 +477,3 @@ class Advisors:
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, stacklevel=2)
-
-
-def _merged(config: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The constants of the space, overridden by the searcher's suggestion."""
-    merged = dict(config)
-    for key, value in found.items():
-        head, slash, rest = str(key).partition("/")
-        if slash:
-            value = _merged(merged.get(head) or {}, {rest: value})
-            merged[head] = value
-        elif isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] = _merged(merged[key], value)
-        else:
-            merged[key] = value
-    return merged
