@@ -56,13 +56,17 @@ ExitCode PrintFront(const Invocation& invocation, const Json& experiment,
 // Its fields, what early stopping did at each rung, and the best trials.
 absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   Json fields = experiment;
-  for (const char* key : {"spec", "rungs", "best", "population", "allocation"}) fields.Erase(key);
+  for (const char* key : {"spec", "rungs", "best", "population", "allocation", "search_model"})
+    fields.Erase(key);
   if (const Json* warnings = fields.Find("warnings"); warnings && warnings->array().empty())
     fields.Erase("warnings");
   std::fputs(RenderDetails(fields).c_str(), stdout);
   if (const Json* rungs = experiment.Find("rungs"))
     if (std::string text = RenderRungs(*rungs); !text.empty())
       std::printf("\nearly stopping by rung\n%s", text.c_str());
+  if (const Json* model = experiment.Find("search_model"))
+    if (std::string text = RenderBelief(*model, experiment.GetString("metric")); !text.empty())
+      std::printf("\nwhat the search model expects\n%s", text.c_str());
   if (const Json* allocation = experiment.Find("allocation"))
     if (std::string text = RenderAllocation(*allocation); !text.empty())
       std::printf("\nranks over time\n%s", text.c_str());

@@ -117,6 +117,21 @@ std::string RenderRungs(const Json& rungs) {
   return table.Render();
 }
 
+std::string RenderBelief(const Json& search_model, const std::string& metric) {
+  if (!search_model.is_object()) return "";
+  Table table({"TRIAL", "", metric, "FROM", "TO"});
+  const auto add = [&](const char* key, const char* what) {
+    const Json* each = search_model.Find(key);
+    if (each == nullptr || !each->is_object()) return;
+    const std::string trial = each->GetString("trial_id");
+    table.Add({trial.empty() ? "-" : trial, what, CellText(each->Find("value")),
+               CellText(each->Find("low")), CellText(each->Find("high"))});
+  };
+  add("best", "the best one");
+  add("next", "proposed last");
+  return table.Render();
+}
+
 std::string RenderAllocation(const Json& allocation) {
   constexpr size_t kLines = 20;
   constexpr int64_t kBarMax = 60;

@@ -64,8 +64,10 @@ absl::StatusOr<std::string> GuardedModel::Ask(const std::vector<TrialResult>& re
     return absl::ResourceExhaustedError("its history is larger than a model may keep");
   if (give_up && give_up()) return absl::DeadlineExceededError("");
   absl::StatusOr<Json> proposed = absl::InternalError("");
+  belief_.reset();
   try {
     proposed = model_->Propose(results, give_up);
+    if (proposed.ok()) belief_ = model_->belief();
   } catch (const std::exception& error) {  // The next number may fare better.
     return absl::InternalError(error.what());
   } catch (...) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class GuardedModel {
   void ForgetFrom(uint64_t number);
   // The configuration, JSON, of trial `results.size()`. DeadlineExceeded: `give_up` said so.
   absl::StatusOr<std::string> Ask(const std::vector<TrialResult>& results, const GiveUp& give_up);
+  // What the model expects of the configuration that it gave last, if it says so.
+  std::optional<ModelBelief> belief() const { return belief_; }
 
  private:
   // Runs `call`, and notes what it throws as the reason why the model is not asked any more.
@@ -31,6 +34,7 @@ class GuardedModel {
 
   const size_t variables_;
   std::unique_ptr<SearchModel> model_;
+  std::optional<ModelBelief> belief_;
   std::string broken_;  // Why the model cannot be asked; empty: it can.
 };
 

@@ -114,10 +114,13 @@ AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const Auto
 
 std::optional<Point> AutoOptimizer::Suggest(const Observations& seen, uint64_t number,
                                             const GiveUp& give_up) {
+  belief_.reset();
   switch (choice_.PartOf(number)) {
     case AutoPart::kGp:
-      if (std::optional<GpAnswer> answer = gp_->Suggest(seen, number, give_up))
+      if (std::optional<GpAnswer> answer = gp_->Suggest(seen, number, give_up)) {
+        belief_ = answer->belief;
         return std::move(answer->point);
+      }
       return std::nullopt;
     case AutoPart::kCma:
       if (std::optional<CmaAnswer> answer = cma_->Suggest(seen, number, give_up))
@@ -128,8 +131,10 @@ std::optional<Point> AutoOptimizer::Suggest(const Observations& seen, uint64_t n
         return std::move(answer->point);
       return std::nullopt;
     case AutoPart::kMobster:
-      if (std::optional<MobsterAnswer> answer = mobster_->Suggest(seen, number, give_up))
+      if (std::optional<MobsterAnswer> answer = mobster_->Suggest(seen, number, give_up)) {
+        belief_ = answer->belief;
         return std::move(answer->point);
+      }
       return std::nullopt;
     case AutoPart::kBohb:
       if (std::optional<BohbAnswer> answer =

@@ -62,6 +62,8 @@ class AutoOptimizer {
   // call continues where this one was.
   std::optional<Point> Suggest(const Observations& seen, uint64_t number,
                                const GiveUp& give_up = {});
+  // Of the last point, where its algorithm expects values.
+  const std::optional<ModelBelief>& belief() const { return belief_; }
 
  private:
   const Encoding& encoding_;
@@ -70,6 +72,7 @@ class AutoOptimizer {
   std::optional<GpOptimizer> gp_;  // Those that the choice needs.
   std::optional<CmaEs> cma_;
   std::optional<Mobster> mobster_;
+  std::optional<ModelBelief> belief_;
 };
 
 }  // namespace rt

@@ -58,7 +58,11 @@ class AutoModel final : public PointModel {
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
     const Encoding& encoding = trials().encoding();
-    if (!has_outcomes_) return optimizer_->Suggest(seen, number, give_up);
+    if (!has_outcomes_) {
+      std::optional<Point> point = optimizer_->Suggest(seen, number, give_up);
+      Note(optimizer_->belief());
+      return point;
+    }
     if (PartForOutcomes(encoding, number) == AutoPart::kGp) {
       std::optional<GpAnswer> answer =
           SuggestGpOutcomes(encoding, seen, seed_, number, {}, give_up);

@@ -204,6 +204,18 @@ std::optional<Point> GpOptimizer::Improvement(const Observations& seen, const Ta
   return FindImprovement(task, rng, give_up);
 }
 
+ModelBelief GpOptimizer::BeliefAt(const Point& point, uint64_t number) const {
+  const GaussianData data = DataOf(History(options_.history_max));
+  const auto best =
+      std::min_element(results_.begin(), results_.end(), [](const Result& a, const Result& b) {
+        return std::isfinite(a.value) && (!std::isfinite(b.value) || a.value < b.value);
+      });
+  const auto expected = [&](const Point& at) {
+    return model_.ExpectationOf(data, conditioned_->process.At(at));
+  };
+  return {best->number, number, expected(best->point), expected(point)};
+}
+
 std::optional<GpAnswer> GpOptimizer::Suggest(const Observations& seen, uint64_t number,
                                              const GiveUp& give_up) {
   const size_t axes = encoding_.axes().size();
@@ -221,6 +233,7 @@ std::optional<GpAnswer> GpOptimizer::Suggest(const Observations& seen, uint64_t 
     }
   }
   answer.repeated = !taken.Avoid(answer.point, rng);
+  if (answer.from_model) answer.belief = BeliefAt(answer.point, number);
   return answer;
 }
 

@@ -79,6 +79,7 @@ class GpModel final : public PointModel {
         has_outcomes_
             ? SuggestGpOutcomes(trials().encoding(), seen, seed_, number, options_, give_up)
             : optimizer_->Suggest(seen, number, give_up);
+    if (answer.has_value()) Note(answer->belief);
     return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 

@@ -47,12 +47,17 @@ constexpr double kLogScales[] = {kNoScale, 2.302585092994046, 0, -2.302585092994
                                  -4.605170185988092};
 constexpr size_t kUnstretchedScales = 3;
 
-// Warps the values of all rungs as if they were one list; returns what WarpValues returns.
-double WarpTogether(double log_scale, std::vector<GaussianData>& rungs) {
-  std::vector<double> values, warped;
+std::vector<double> AllValues(const std::vector<GaussianData>& rungs) {
+  std::vector<double> values;
   for (const GaussianData& data : rungs)
     values.insert(values.end(), data.values.begin(), data.values.end());
-  warped = values;
+  return values;
+}
+
+// Warps the values of all rungs as if they were one list; returns what WarpValues returns.
+double WarpTogether(double log_scale, std::vector<GaussianData>& rungs) {
+  const std::vector<double> values = AllValues(rungs);
+  std::vector<double> warped = values;
   const double jacobian = WarpValues(log_scale, values, warped);
   auto next = warped.begin();
   for (GaussianData& data : rungs)
@@ -157,8 +162,9 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
   std::vector<GaussianData> history;
   history.reserve(levels.size());
   for (const Level& level : levels) history.push_back(DataOf(level, level.trials.size(), most));
+  values_ = AllValues(history);
   WarpTogether(log_scale_, history);
-  RungProcess process;
+  RungProcess& process = process_ = RungProcess();
   for (size_t k = 0; k < levels.size(); ++k) {
     if (give_up && give_up()) return std::nullopt;
     if (!process.Add(std::move(history[k]), learned_[k])) return Point{};
@@ -187,6 +193,18 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
     if (believed.size() < kBelievedMax) believed.push_back(std::move(point));
   if (!process.Believe(believed)) return Point{};
   return FindImprovement(task, rng, give_up);
+}
+
+ModelBelief Mobster::BeliefAt(const Level& highest, const Point& point, uint64_t number) const {
+  const auto best = std::min_element(highest.trials.begin(), highest.trials.end(),
+                                     [](const FinishedTrial& a, const FinishedTrial& b) {
+                                       return std::isfinite(a.value) &&
+                                              (!std::isfinite(b.value) || a.value < b.value);
+                                     });
+  const auto expected = [&](const Point& at) {
+    return Unwarp(log_scale_, values_, process_.At(at));
+  };
+  return {best->number, number, expected(best->point), expected(point)};
 }
 
 // Low rungs may mislead, and only trials that were trained to their ends can tell.
@@ -219,6 +237,7 @@ std::optional<MobsterAnswer> Mobster::Suggest(const Observations& seen, uint64_t
     }
   }
   answer.repeated = !taken.Avoid(answer.point, rng);
+  if (answer.milestone.has_value()) answer.belief = BeliefAt(levels.back(), answer.point, number);
   return answer;
 }
 

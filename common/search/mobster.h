@@ -51,6 +51,7 @@ struct MobsterAnswer {
   // The rung at which improvement is expected; nullopt: a Sobol point.
   std::optional<double> milestone;
   bool repeated = false;  // Every configuration has been tried, and this is one of them.
+  std::optional<ModelBelief> belief = {};  // Of values at the milestone, where there is one.
 };
 
 class Mobster {
@@ -80,6 +81,9 @@ class Mobster {
   std::optional<Point> Improvement(const Observations& seen, const std::vector<Level>& levels,
                                    const Taken& taken, Rng& rng, const GiveUp& give_up);
 
+  // Of the last Improvement: of the best trial of the highest rung, and of trial `number`.
+  ModelBelief BeliefAt(const Level& highest, const Point& point, uint64_t number) const;
+
   const Encoding& encoding_;
   const uint64_t seed_;
   const MobsterOptions options_;
@@ -89,7 +93,9 @@ class Mobster {
   std::vector<GaussianData> learned_from_;
   double log_scale_ = 0;
   std::vector<GaussianProcess> learned_;
-  double milestone_ = 0;  // Of the last Improvement.
+  double milestone_ = 0;        // Of the last Improvement,
+  RungProcess process_;         // its process,
+  std::vector<double> values_;  // and the values of all rungs that this was given.
 };
 
 }  // namespace rt

@@ -66,6 +66,7 @@ class MobsterModel final : public PointModel {
   std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
     std::optional<MobsterAnswer> answer = model_->Suggest(seen, number, give_up);
+    if (answer.has_value()) Note(answer->belief);
     return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 

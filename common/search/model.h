@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -51,6 +52,20 @@ struct TrialResult {
   friend bool operator==(const TrialResult&, const TrialResult&) = default;
 };
 
+// What a model expects of one trial, in the unit of the metric: half of the values are expected
+// below `value`, and two thirds between `low` and `high`, one standard deviation beside it.
+struct Expectation {
+  double value = 0, low = 0, high = 0;
+  // Of the metric whose sign was changed.
+  Expectation Negated() const { return {-value, -high, -low}; }
+};
+// Of the best trial that has a value, and of the trial that was proposed last.
+struct ModelBelief {
+  std::optional<uint64_t> best;  // nullopt: it is a result that the search was given.
+  uint64_t next = 0;
+  Expectation of_best, of_next;
+};
+
 // Asked now and then; true: give up, the answer would come too late.
 using GiveUp = std::function<bool()>;
 
@@ -67,6 +82,9 @@ class SearchModel {
   // DeadlineExceeded: `give_up` said so. Any other error says why there is no answer.
   virtual absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
                                        const GiveUp& give_up) = 0;
+  // What it expects, for people to read; nothing is decided by it. nullopt: what it proposed last
+  // did not come from a model, or the model expects no values.
+  virtual std::optional<ModelBelief> belief() const { return std::nullopt; }
   // Takes back the trials from this number on: they may get other configurations.
   virtual void ForgetFrom(uint64_t number) = 0;
 };

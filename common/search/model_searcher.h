@@ -48,19 +48,26 @@ class PointModel : public SearchModel {
     RT_RETURN_IF_ERROR(trials_.status());
     const uint64_t number = results.size();
     if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
+    belief_.reset();
     const std::optional<Point> point = PointOf(trials_.SeenIn(results), number, give_up);
     if (!point.has_value()) return absl::DeadlineExceededError("it takes too long");
     return trials_.ConfigurationAt(*point);
   }
+  std::optional<ModelBelief> belief() const final { return belief_; }
 
  protected:
   // The point of trial `number`; nullopt: `give_up` said so. Only asked of a space that is encoded.
   virtual std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                        const GiveUp& give_up) = 0;
   const TrialHistory& trials() const { return trials_; }
+  // What the model expects at the point that PointOf gives, in terms of what it saw.
+  void Note(const std::optional<ModelBelief>& belief) {
+    if (belief.has_value()) belief_ = trials_.AsReported(*belief);
+  }
 
  private:
   TrialHistory trials_;
+  std::optional<ModelBelief> belief_;
 };
 
 }  // namespace rt

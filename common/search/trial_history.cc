@@ -92,6 +92,15 @@ const Observations& TrialHistory::SeenIn(const std::vector<TrialResult>& results
   return seen_;
 }
 
+ModelBelief TrialHistory::AsReported(ModelBelief belief) const {
+  const bool is_trial = belief.best.has_value() && *belief.best >= evaluated_.size();
+  belief.best = is_trial ? std::optional(*belief.best - evaluated_.size()) : std::nullopt;
+  if (sign_ > 0) return belief;
+  belief.of_best = belief.of_best.Negated();
+  belief.of_next = belief.of_next.Negated();
+  return belief;
+}
+
 std::vector<RungResult> TrialHistory::Minimised(std::vector<RungResult> rungs) const {
   for (RungResult& each : rungs) each.value *= sign_;
   return rungs;

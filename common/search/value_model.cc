@@ -131,6 +131,11 @@ std::optional<ValueModel::Conditioned> ValueModel::Condition(const GaussianData&
   return conditioned;
 }
 
+Expectation ValueModel::ExpectationOf(const GaussianData& data,
+                                      const Prediction& prediction) const {
+  return Unwarp(log_scale_, data.values, prediction);
+}
+
 bool Believe(GaussianProcess& process, const std::vector<Point>& points) {
   const GaussianData& known = process.data();
   GaussianData all{.axes = known.axes, .values = known.values};

@@ -15,6 +15,7 @@
 #include "common/search/encoding.h"
 #include "common/search/gaussian_process.h"
 #include "common/search/model.h"
+#include "common/search/predictor.h"
 
 namespace rt {
 
@@ -38,6 +39,8 @@ class ValueModel {
   };
   // nullopt: the process cannot be computed.
   std::optional<Conditioned> Condition(const GaussianData& data) const;
+  // In the unit of the values, from a prediction of a process that was conditioned on `data`.
+  Expectation ExpectationOf(const GaussianData& data, const Prediction& prediction) const;
 
  private:
   bool SelectScale(const GaussianData& data, const GiveUp& give_up);

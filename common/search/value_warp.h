@@ -7,6 +7,9 @@
 #include <limits>
 #include <vector>
 
+#include "common/search/model.h"
+#include "common/search/predictor.h"
+
 namespace rt {
 
 // The logarithm of the scale that changes nothing.
@@ -16,6 +19,10 @@ inline constexpr double kNoScale = std::numeric_limits<double>::infinity();
 // determinant, by which the likelihoods of different scales are compared. At least one value; all
 // are finite.
 double WarpValues(double log_scale, const std::vector<double>& values, std::vector<double>& warped);
+
+// A prediction among the warped values, in the unit of `values`.
+Expectation Unwarp(double log_scale, const std::vector<double>& values,
+                   const Prediction& prediction);
 
 // The logarithms of scales that are worth a comparison: at first (no scale was selected yet), or
 // near the one that was selected.

@@ -15,6 +15,7 @@
 #include "common/base/limits.h"
 #include "common/base/limits_elastic.h"
 #include "common/base/time.h"
+#include "common/search/model.h"
 #include "common/spec/observed.h"
 #include "head/core/events.h"
 
@@ -321,6 +322,7 @@ struct LaneAnswered {
     std::string fallback = {};  // As in Proposal.
   };
   std::vector<Explored> explored;
+  std::optional<ModelBelief> belief;  // What the model expects, if it says so. Not journalled.
 };
 // How many ranks a policy gives to elastic attempts (elastic.h).
 struct ElasticAnswered {

@@ -91,6 +91,7 @@ input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
       const std::optional<Json> fallback = SearcherOf(spec_).Propose(spec_, seed_, number);
       params = fallback.has_value() ? fallback->Dump() : "{}";
     }
+    if (reason.empty() && model_.belief().has_value()) answered.belief = model_.belief();
     model_.Add(*params);
     answered.points.push_back({*std::move(params), std::move(reason)});
     results.push_back({});
@@ -156,7 +157,9 @@ absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input) {
   // Answered in another way meanwhile, or asked by a head that knew other records.
   const bool is_next =
       input.from == found->second.trials.size() && input.observed_through <= state.seq;
-  if (is_wanted && is_next) EmitAnswer(draft, AnswerOfLane(draft.core.world, input));
+  if (!is_wanted || !is_next) return absl::OkStatus();
+  if (input.belief.has_value()) draft.soft().beliefs[input.experiment] = *input.belief;
+  EmitAnswer(draft, AnswerOfLane(draft.core.world, input));
   return absl::OkStatus();
 }
 

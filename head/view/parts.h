@@ -32,6 +32,8 @@ inline Json TextsJson(const std::vector<std::string>& texts) {
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
+// What the search model of an experiment expects of two trials; null: nothing is known. belief.cc.
+Json BeliefOf(const Core& core, ExperimentId id);
 // What the plateau rule of an experiment compares now, in words; null: it has none. plateau.cc.
 Json PlateauOf(const Experiment& experiment, const ExperimentPlateauRule& rule);
 // Of a page of a list: half a message, since what is counted of a trial is a guess.

@@ -422,6 +422,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent));
   item.Set("search_choice",
            TextOrNull(spec.driver.search.empty() ? SearcherOf(spec).Explain(spec) : ""));
+  item.Set("search_model", BeliefOf(core, id));
   item.Set("plateau", PlateauOf(experiment, spec.experiment_plateau));
   item.Set("seed", experiment.seed);
   item.Set("bundle", TextOrNull(spec.bundle));

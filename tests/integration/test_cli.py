@@ -17,7 +17,7 @@ EXPERIMENT = ("id name owner job_id state reason metric mode search scheduler tr
               "trials_by_state best created_at started_at ended_at elapsed_s").split()
 EXPERIMENT_SHOW = EXPERIMENT + ("spec space resources_per_trial stop max_concurrent seed bundle "
                                 "results_dir results_problem lost_gpu_s rungs "
-                                "search_choice").split()
+                                "search_choice search_model").split()
 TRIAL = ("id experiment_id number name state reason params attempt node_ids step metrics reports "
          "failures preemptions created_at started_at ended_at runtime_s").split()
 TRIAL_SHOW = TRIAL + ("resources waiting attempts checkpoints error log_paths lost_gpu_s").split()

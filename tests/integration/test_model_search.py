@@ -117,6 +117,18 @@ class ModelSearchTest(unittest.TestCase):
         planned = self.cluster.rt("plan", str(path)).stdout
         self.assertIn("tpe: startup_trials 4, 27 options at their defaults\n", planned)
 
+    def test_what_a_model_expects_is_shown_beside_the_best_trial(self) -> None:
+        experiment = self.submit("believed", 1, "gp")
+        shown = self.cluster.wait_experiment(experiment)
+        best, expected = shown["best"], shown["search_model"]["best"]
+        self.assertEqual(expected["trial_id"], best["trial_id"])
+        self.assertLessEqual(expected["low"], expected["value"])
+        self.assertAlmostEqual(expected["value"], best["value"], delta=0.2)
+        self.assertEqual(shown["search_model"]["next"]["trial_id"], f"{experiment}/{TRIALS - 1}")
+        text = self.cluster.rt("exp", "show", str(experiment)).stdout
+        self.assertRegex(text, r"what the search model expects\n *TRIAL +loss +FROM +TO\n"
+                               rf" *{best['trial_id']} +the best one ")
+
     def test_auto_says_what_it_chose_in_the_plan_and_of_an_experiment(self) -> None:
         path = self.cluster.work / "chosen.yaml"
         path.write_text(described("chosen", 2, 1, "auto"))

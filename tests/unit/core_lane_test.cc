@@ -1,6 +1,7 @@
 // Search models: what the lane is asked, and what becomes of its answers.
 #include "common/algorithms/registry.h"
 #include "head/core/lane.h"
+#include "head/view/view.h"
 #include "tests/unit/core_story.h"
 
 namespace rt {
@@ -40,6 +41,12 @@ struct LaneStory : Story {
   void Finish(uint32_t number, double loss) {
     Report(FenceOf(number), 1, "{\"loss\":" + Json(loss).Dump() + "}");
     Exit(FenceOf(number), 0, 1);
+  }
+  double BestValue() {
+    double best = HUGE_VAL;
+    for (const Trial& trial : core.world.state.experiments.at({1}).trials)
+      if (trial.has_best) best = std::min(best, trial.best);
+    return best;
   }
   size_t trials() { return core.world.state.experiments.at({1}).trials.size(); }
 };
@@ -125,6 +132,36 @@ TEST_CASE("lane: with one trial in flight a search is the same to the bit across
   CHECK(std::set<std::string>(undisturbed.begin(), undisturbed.end()).size() == 12);
   CHECK(OneAtATime(2) == undisturbed);
   CHECK(OneAtATime(7) == undisturbed);
+}
+
+TEST_CASE("lane: what a model expects is shown, is not journalled, and is known again when asked") {
+  LaneStory story;
+  const ExperimentId id = story.Create(
+      R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min","max_concurrent":1,)"
+      R"("search":{"gp":{"startup_trials":3}},"num_samples":12)");
+  const auto shown = [&] {
+    return *ExperimentView(story.core, {.now = story.now}, id)->Find("search_model");
+  };
+  const auto finish = [&](uint32_t number) {
+    story.Settle();
+    const Json params = *Json::Parse(story.TrialOf(number).params);
+    story.Finish(number, 2 + std::abs(params.GetDouble("x") - 0.3));
+  };
+  for (uint32_t number = 0; number < 5; ++number) finish(number);
+  story.Settle();
+  const Json belief = shown();
+  REQUIRE(belief.is_object());
+  CHECK(belief.Find("next")->GetString("trial_id") == "1/5");
+  CHECK(belief.Find("best")->GetDouble("value") == Approx(story.BestValue()).epsilon(0.1));
+  story.core.soft = {};
+  story.desk = {};
+  story.models.clear();
+  story.Do(input::StartHead{"c", "test", "1"});
+  story.SyncTwice();
+  CHECK(shown().is_null());
+  finish(5);
+  story.Settle();
+  CHECK(shown().Find("next")->GetString("trial_id") == "1/6");
 }
 
 TEST_CASE("lane: a model that is too slow leaves its number to Sobol, and the answer says so") {
