@@ -104,6 +104,9 @@ class Encoding {
   // Whether some configurations lack this axis; those that all have come first.
   bool IsConditional(size_t axis) const { return !conditions_[axis].empty(); }
   bool HasConditions() const { return steady_ < axes_.size(); }
+  // Whether Taken compares configurations (ExperimentSpec::compares_configurations).
+  bool compares_configurations() const { return compares_configurations_; }
+  void CompareConfigurations() { compares_configurations_ = true; }
   // Whether the point has the axis; of the coordinates before it, only.
   bool Exists(size_t axis, const Point& point) const;
   // By axis.
@@ -131,6 +134,7 @@ class Encoding {
   std::vector<size_t> variable_;  // Of an axis, in the space.
   std::vector<std::vector<AxisCondition>> conditions_;
   size_t steady_ = 0;         // So many axes, the first ones, exist in every configuration.
+  bool compares_configurations_ = false;
   std::vector<Drawn> drawn_;  // Of the variables with one value.
 };
 

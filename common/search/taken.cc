@@ -14,7 +14,12 @@ constexpr int kDrawsMax = 100;
 }  // namespace
 
 bool Taken::Avoid(Point& point, Rng& rng) const {
-  if (!IsOfTrial(point)) return true;
+  // The point of the trial that would have this configuration. At the end of a range that excludes
+  // its end it differs.
+  const std::optional<Point> as_told = encoding_.compares_configurations()
+                                           ? encoding_.Encode(encoding_.Decode(point))
+                                           : std::nullopt;
+  if (!IsOfTrial(as_told.value_or(point))) return true;
   std::optional<Point> other = applies_ ? Free(rng) : Redrawn(point, rng);
   if (!other.has_value()) return false;
   point = *std::move(other);

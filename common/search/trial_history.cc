@@ -7,10 +7,18 @@
 #include "common/search/sobol_search.h"
 
 namespace rt {
+namespace {
+
+absl::StatusOr<Encoding> EncodingOf(const ExperimentSpec& spec) {
+  absl::StatusOr<Encoding> encoding = Encoding::Of(spec.space);
+  if (encoding.ok() && spec.compares_configurations) encoding->CompareConfigurations();
+  return encoding;
+}
+
+}  // namespace
 
 TrialHistory::TrialHistory(const ExperimentSpec& spec, uint64_t seed)
-    : encoding_(Encoding::Of(spec.space)), sign_(spec.mode == Mode::kMax ? -1 : 1),
-      outcomes_(spec) {
+    : encoding_(EncodingOf(spec)), sign_(spec.mode == Mode::kMax ? -1 : 1), outcomes_(spec) {
   const size_t given = PointsOf(spec).size();
   for (uint64_t number = 0; number < given; ++number)
     given_.push_back(SobolConfiguration(spec, seed, number));

@@ -427,6 +427,8 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known, spec.space));
   (void)unused;
   RT_RETURN_IF_ERROR(CheckPatterns(spec));
+  spec.compares_configurations = source == SpecSource::kUser &&
+                                 FindTable(AlgorithmKind::kSearch, spec.search.name)->needs_metric;
   if (source == SpecSource::kUser) {
     RT_RETURN_IF_ERROR(CheckSize(spec));
     RT_RETURN_IF_ERROR(CheckMutated(spec));

@@ -115,6 +115,10 @@ struct ExperimentSpec {
   std::vector<StopRule> constraints;
   // A row without the metric fails its trial. Users' specs: true unless they say otherwise.
   bool strict_metric = false;
+  // Whether a model's proposal is taken if a trial has its configuration. Otherwise, as in specs of
+  // earlier releases, it is if a trial has its point: the end of a range is proposed again then,
+  // because the configuration there is a little less, and so is its point. Users' specs: true.
+  bool compares_configurations = false;
   AlgorithmSpec scheduler;
   std::vector<StopRule> stop;
   StopExpression stop_when;  // Besides these rules.

@@ -368,6 +368,7 @@ void ScalarsFrom(Reader& reader, ExperimentSpec& spec) {
   reader.Read("metric", spec.metric);
   reader.ReadName("mode", kModes, spec.mode, [](Mode mode) { return NameOf(mode); });
   reader.Read("strict_metric", spec.strict_metric);
+  reader.Read("compares_configurations", spec.compares_configurations);
   reader.Read("max_concurrent", spec.max_concurrent);
   reader.Read("limit_cpu", spec.limit_cpu);
   reader.Read("suspend", spec.suspend);

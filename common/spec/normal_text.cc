@@ -228,6 +228,7 @@ std::string NormalText(const ExperimentSpec& spec) {
   if (!spec.constraints.empty()) json.Set("constraints", ToNormal(spec.constraints));
   AddPreflight(spec.preflight, json);
   if (spec.suspend) json.Set("suspend", true);
+  if (spec.compares_configurations) json.Set("compares_configurations", true);
   return json.Dump();
 }
 

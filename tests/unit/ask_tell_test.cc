@@ -1,7 +1,9 @@
 // Ask and tell without a cluster: what is proposed, in which order, and after a restart.
 #include "common/algorithms/ask_tell.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 using namespace rt;
 
@@ -63,6 +65,35 @@ TEST_CASE("ask and tell: a result is told once, of a trial that was asked for") 
   CHECK(search.Tell(0, {TrialResult::Kind::kBad}).ok());
   CHECK(absl::IsFailedPrecondition(search.Tell(0, {TrialResult::Kind::kValue, 1})));
   CHECK(search.Ask()->number == 1);
+}
+
+TEST_CASE("ask and tell: the end of a range is proposed once") {
+  for (const char* name : {R"("gp")", R"("mobster")", R"("auto")", R"("tpe")", R"("cmaes")"}) {
+    INFO(name);
+    ExperimentSpec spec = SpecOf(name, kLine, -1);
+    REQUIRE(spec.compares_configurations);
+    AskTell search(spec, 1);
+    std::set<std::string> configurations;
+    double most = 0;
+    for (uint64_t number = 0; number < 30; ++number) {
+      const AskTell::Trial trial = *search.Ask();
+      CHECK(configurations.insert(trial.params).second);
+      most = std::max(most, XOf(trial.params));
+      REQUIRE(search.Tell(number, {TrialResult::Kind::kValue, 1 - XOf(trial.params)}).ok());
+    }
+    CHECK(most > 0.999);
+  }
+  // A search of an earlier release answers as it did.
+  ExperimentSpec earlier = SpecOf(R"("gp")", kLine, -1);
+  earlier.compares_configurations = false;
+  AskTell search(earlier, 1);
+  std::set<std::string> configurations;
+  for (uint64_t number = 0; number < 30; ++number) {
+    const AskTell::Trial trial = *search.Ask();
+    configurations.insert(trial.params);
+    REQUIRE(search.Tell(number, {TrialResult::Kind::kValue, 1 - XOf(trial.params)}).ok());
+  }
+  CHECK(configurations.size() < 20);
 }
 
 TEST_CASE("ask and tell: a grid is used up") {
