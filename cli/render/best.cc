@@ -104,15 +104,27 @@ std::string BestTrials::Render(const std::string& metric) const {
   return text + RenderSpans(line, kBestWidthMax, false) + "\n";
 }
 
+// "3/7 0.12, 3/2 0.15, ..." of the trials that are at a rung, the best first.
+static std::string Occupants(const Json* trials) {
+  constexpr size_t kShown = 3;
+  if (trials == nullptr || !trials->is_array()) return "";  // Of a head of an earlier release.
+  std::string text;
+  const Json::Array& all = trials->array();
+  for (size_t i = 0; i < std::min(kShown, all.size()); ++i)
+    text += (text.empty() ? "" : ", ") + all[i].GetString("trial_id") + " " +
+            CellText(all[i].Find("value"));
+  return all.size() > kShown ? text + ", ..." : text;
+}
+
 std::string RenderRungs(const Json& rungs) {
   if (!rungs.is_array() || rungs.array().empty()) return "";
-  Table table({"BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED"});
+  Table table({"BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED", "BEST AT IT"});
   for (const Json& rung : rungs.array()) {
     const Json paused(rung.GetInt("paused"));  // A head of an earlier release does not say it.
     const Json on(rung.GetInt("recorded") - rung.GetInt("stopped") - paused.AsInt());
     table.Add({CellText(rung.Find("bracket")), CellText(rung.Find("milestone")),
                CellText(rung.Find("recorded")), CellText(rung.Find("stopped")), CellText(&paused),
-               CellText(&on)});
+               CellText(&on), Occupants(rung.Find("trials"))});
   }
   return table.Render();
 }

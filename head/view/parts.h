@@ -34,6 +34,10 @@ inline Json Listing(Json items) {
 }
 // What the search model of an experiment expects of two trials; null: nothing is known. belief.cc.
 Json BeliefOf(const Core& core, ExperimentId id);
+// What a scheduler did at each rung, with the trials that are there; the population of one that
+// clones. rungs.cc. `pauses`: the scheduler pauses trials.
+Json RungsOf(const Experiment& experiment, Mode mode, bool pauses);
+Json PopulationOf(const Experiment& experiment);
 // What the plateau rule of an experiment compares now, in words; null: it has none. plateau.cc.
 Json PlateauOf(const Experiment& experiment, const ExperimentPlateauRule& rule);
 // Of a page of a list: half a message, since what is counted of a trial is a guess.

@@ -359,51 +359,6 @@ Json ExperimentListView(const Core& core, const HeadFacts& facts) {
                 [&](const Experiment& item) { return ExperimentItem(core, facts, item); });
 }
 
-// What early stopping did at each rung. A trial that was paused is at the highest that it reached.
-static Json RungsOf(const Experiment& experiment, bool pauses) {
-  std::map<std::pair<uint32_t, double>, std::pair<int64_t, int64_t>> counts;  // Paused, stopped.
-  for (const Trial& trial : experiment.trials) {
-    if (!pauses || trial.milestones.empty()) continue;
-    auto& [paused, stopped] = counts[{trial.bracket, *trial.milestones.rbegin()}];
-    const bool is_over = trial.end != TrialEnd::kNone;
-    paused += !is_over && trial.pause_cause == PauseCause::kScheduler ? 1 : 0;
-    stopped += trial.stop_cause == StopCause::kEarly ? 1 : 0;
-  }
-  Json rungs = Json::MakeArray();
-  for (const Rung& rung : experiment.rungs) {
-    const auto& [paused, stopped] = counts[{rung.bracket, rung.milestone}];
-    rungs.Append(Json::MakeObject(
-        {{"bracket", Json(rung.bracket)},
-         {"milestone", NumberOrInt(rung.milestone)},
-         {"recorded", Json(rung.recorded)},
-         {"stopped", Json(std::max<int64_t>(stopped, static_cast<int64_t>(rung.stopped)))},
-         {"paused", Json(paused)}}));
-  }
-  return rungs;
-}
-
-// Of population based training: each trial's newest compared value, and whom it was cloned from.
-static Json PopulationOf(const Experiment& experiment) {
-  Json population = Json::MakeArray();
-  for (const Trial& trial : experiment.trials) {
-    Json member = Json::MakeObject({{"trial", ToString(trial.id)},
-                                    {"score", Json()},
-                                    {"compared_at", Json()},
-                                    {"clones", Json(trial.cloned)},
-                                    {"cloned_from", Json()}});
-    for (const Rung& rung : experiment.rungs) {
-      if (trial.milestones.empty() || rung.milestone != *trial.milestones.rbegin()) continue;
-      for (const RungEntry& entry : rung.entries)
-        if (entry.trial == trial.id.number) member.Set("score", entry.value);
-      member.Set("compared_at", NumberOrInt(rung.milestone));
-    }
-    if (!trial.clones.empty())
-      member.Set("cloned_from", ToString(TrialId{trial.id.experiment, trial.clones.back().from}));
-    population.Append(std::move(member));
-  }
-  return population;
-}
-
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id) {
   auto found = core.world.state.experiments.find(id);
   if (found == core.world.state.experiments.end())
@@ -435,7 +390,8 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("lost_gpu_s", lost_gpu_s);
   const ChosenAlgorithms& chosen = core.world.index.experiments.at(id).chosen;
   if (chosen.clones) item.Set("population", PopulationOf(experiment));
-  item.Set("rungs", chosen.clones ? Json::MakeArray() : RungsOf(experiment, chosen.reviews));
+  item.Set("rungs",
+           chosen.clones ? Json::MakeArray() : RungsOf(experiment, spec.mode, chosen.reviews));
   item.Set("allocation",
            spec.resources.is_elastic() ? AllocationOf(experiment) : Json::MakeArray());
   item.Set("last_error", LastErrorOf(core, experiment));

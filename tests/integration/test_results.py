@@ -74,8 +74,14 @@ class ResultsTest(ClusterTest):
         text = self.cluster.rt("exp", "show", str(self.halving)).stdout
         rungs = text[text.index("early stopping by rung"):].splitlines()
         self.assertEqual(rungs[1].split(),
-                         ["BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED"])
-        self.assertEqual(rungs[2].split(), ["0", "1", "6", "5", "0", "1"])
+                         ["BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED",
+                          "BEST", "AT", "IT"])
+        self.assertEqual(rungs[2].split()[:6], ["0", "1", "6", "5", "0", "1"])
+        rung = self.cluster.experiment(self.halving)["rungs"][0]
+        self.assertEqual(len(rung["trials"]), 5)  # The other one came to a higher rung.
+        best = rung["trials"][0]
+        self.assertEqual(best["value"], min(one["value"] for one in rung["trials"]))
+        self.assertIn(f" {best['trial_id']} {best['value']}", rungs[2])
 
     def test_best(self) -> None:
         best = self.cluster.json("exp", "best", str(self.sweep))

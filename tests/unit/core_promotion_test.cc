@@ -1,4 +1,5 @@
 // Promotion ASHA in the core: trials are paused at rungs, and resumed when they are among the best.
+#include "head/view/view.h"
 #include "tests/unit/core_story.h"
 
 namespace rt {
@@ -57,6 +58,12 @@ TEST_CASE("asha promotion: a trial is paused until it is in the top of its rung"
   search.Save(2, 1, 1, 0.2);
   search.End(2, 1);
   CHECK(search.StateOf(1) == "RUNNING");  // Before the new trial 3.
+  // Who is at the rung, the best first.
+  const Json rungs = *ExperimentView(search.core, {.now = search.now}, {1})->Find("rungs");
+  REQUIRE(rungs.array().size() == 1);
+  CHECK(rungs.array()[0].Find("trials")->Dump() ==
+        R"([{"trial_id":"1/1","value":0.1},{"trial_id":"1/2","value":0.2},)"
+        R"({"trial_id":"1/0","value":0.3}])");
   CHECK(search.StateOf(3) == "PENDING");
   CHECK(search.TrialOf(1).runs.attempts.back().checkpoint == 1);
 }
