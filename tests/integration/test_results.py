@@ -81,7 +81,7 @@ class ResultsTest(ClusterTest):
         self.assertEqual(len(rung["trials"]), 5)  # The other one came to a higher rung.
         best = rung["trials"][0]
         self.assertEqual(best["value"], min(one["value"] for one in rung["trials"]))
-        self.assertIn(f" {best['trial_id']} {best['value']}", rungs[2])
+        self.assertIn(f" {best['trial_id']} {best['value']:g}", rungs[2])
 
     def test_best(self) -> None:
         best = self.cluster.json("exp", "best", str(self.sweep))
