@@ -97,4 +97,15 @@ ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner&
   return kExitOk;
 }
 
+absl::StatusOr<std::optional<FrontTrials>> FrontOf(HeadClient& client, const Json& experiment) {
+  std::optional<FrontTrials> front = FrontTrials::Of(experiment);
+  if (!front.has_value()) return front;
+  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
+  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
+    for (const Json& trial : items) front->Add(trial);
+    return absl::OkStatus();
+  }));
+  return front;
+}
+
 }  // namespace rt

@@ -1,12 +1,14 @@
 // What several verbs need: lists and items on standard output, and the words of a command line.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/client/nouns.h"
 #include "cli/commands/commands.h"
+#include "cli/render/front.h"
 #include "cli/render/nouns.h"
 #include "common/base/ids.h"
 
@@ -25,5 +27,8 @@ absl::Status CheckSelectsOne(const Invocation& invocation, const char* what, con
 // `item`: the trial or job as `show` has it.
 ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner,
                   const Json& item);
+
+// The front of an experiment with several objectives. nullopt: it has one, or none.
+absl::StatusOr<std::optional<FrontTrials>> FrontOf(HeadClient& client, const Json& experiment);
 
 }  // namespace rt

@@ -3,7 +3,6 @@
 
 #include "cli/commands/acting.h"
 #include "cli/render/best.h"
-#include "cli/render/front.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -19,18 +18,6 @@ absl::StatusOr<BestTrials> BestOf(HeadClient& client, const Json& experiment, si
     return absl::OkStatus();
   }));
   return best;
-}
-
-// nullopt: it has one objective, or none.
-absl::StatusOr<std::optional<FrontTrials>> FrontOf(HeadClient& client, const Json& experiment) {
-  std::optional<FrontTrials> front = FrontTrials::Of(experiment);
-  if (!front.has_value()) return front;
-  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
-  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
-    for (const Json& trial : items) front->Add(trial);
-    return absl::OkStatus();
-  }));
-  return front;
 }
 
 // The trials that no other one beats in all objectives.

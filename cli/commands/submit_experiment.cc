@@ -162,10 +162,16 @@ void PrintOutcome(HeadClient& client, const Invocation& invocation, const Json& 
   if (std::string problem = experiment.GetString("results_problem"); !problem.empty())
     std::fprintf(stderr, "rt: some results could not be written: %s\n",
                  EscapeControl(problem).c_str());
+  const absl::StatusOr<std::optional<FrontTrials>> front = FrontOf(client, experiment);
+  const bool has_front = front.ok() && front->has_value();
+  if (has_front && !(*front)->empty())
+    std::fprintf(stderr, "rt: the trials that no other one beats in all objectives:\n%s",
+                 (*front)->Render().c_str());
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
   if (const Json* value = best->Find("value"))
-    std::fprintf(stderr, "rt: best so far (step %s): trial %s, %s %s\n",
+    std::fprintf(stderr, "rt: best %s (step %s): trial %s, %s %s\n",
+                 has_front ? "by the first objective alone" : "so far",
                  CellText(best->Find("step")).c_str(), best->GetString("trial_id").c_str(),
                  EscapeControl(experiment.GetString("metric")).c_str(), value->Dump().c_str());
   if (const Json* params = best->Find("params")) PrintJson(*params);

@@ -162,6 +162,13 @@ class ModelSearchTest(unittest.TestCase):
         plan = self.cluster.work / "front.yaml"
         plan.write_text(FRONT.format(name="plan", search="tpe"))
         self.assertIn("lr is at least 0.5", self.cluster.rt("plan", str(plan)).stdout)
+        said = self.cluster.rt("submit", str(plan)).stderr
+        third = max(one["id"] for one in self.cluster.json("exp", "list")["items"])
+        front = self.cluster.json("exp", "best", str(third))["front"]
+        table = said[said.index("rt: the trials that no other one beats in all objectives:"):]
+        for one in front:
+            self.assertIn(f"\n{one['id']} ", table)
+        self.assertIn("rt: best by the first objective alone (step ", table)
 
     def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
         text = described("grid", 2, 1, "tpe").replace("{uniform: [0, 1]}", "{grid: [0, 1]}")
