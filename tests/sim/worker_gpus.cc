@@ -46,10 +46,14 @@ void WorkerHost::AddGpuFaults(std::vector<Observed>& observed) const {
   }
 }
 
-// Rank 0 knows the nodes of its gang.
-bool WorkerHost::IsAcrossNodes(const Run& run) {
+// Another node of the gang than that of rank 0, which knows the nodes of all ranks; none: it is on
+// one node, or its preflight measures no links.
+NodeId WorkerHost::OtherNodeOf(const Run& run) {
   const std::vector<NodeId>& nodes = run.body.rank_nodes;
-  return run.body.preflight_min_bus_gbps > 0 && nodes.size() > 1 && nodes[0] != nodes[1];
+  if (run.body.preflight_min_bus_gbps <= 0) return {};
+  const auto other = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](NodeId node) { return node != nodes.front(); });
+  return other == nodes.end() ? NodeId{} : *other;
 }
 
 // Half of the links are slow for a while, one after another; where nobody repairs them, also for
@@ -57,9 +61,10 @@ bool WorkerHost::IsAcrossNodes(const Run& run) {
 bool WorkerHost::IsOverSlowLink(const Run& run) const {
   constexpr Millis kSlowMost = 150'000;
   const bool may_be = !sim_.calm || (sim_.links_stay && sim_.now < sim_.calm_at + kSlowMost);
-  if (!may_be || !IsAcrossNodes(run)) return false;
-  const std::vector<NodeId>& nodes = run.body.rank_nodes;
-  return Mix64(static_cast<uint64_t>(sim_.now) / 8'192 + nodes[0].value * 97 + nodes[1].value) %
+  const NodeId other = OtherNodeOf(run);
+  if (!may_be || other == NodeId{}) return false;
+  return Mix64(static_cast<uint64_t>(sim_.now) / 8'192 + run.body.rank_nodes[0].value * 97 +
+               other.value) %
              2 ==
          0;
 }
@@ -67,19 +72,20 @@ bool WorkerHost::IsOverSlowLink(const Run& run) const {
 // Without a draw of the run's generator: other runs keep their course.
 bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
   const std::vector<std::string>& held = run.body.gpu_uuids;
-  if (!run.body.preflight || sick_gpu_ || held.empty()) return false;
+  if (!run.body.preflight || held.empty()) return false;
+  const bool may_fail = !sick_gpu_;  // One gpu at a time.
   const uint64_t drawn = Mix64(static_cast<uint64_t>(sim_.now) + fence.rank);
-  if (IsOverSlowLink(run)) {
+  if (may_fail && IsOverSlowLink(run)) {
     sim_.faults.Add(Fault::kLinkSlow);
     const uint32_t other = drawn % 4 == 0 ? 0 : 1;  // Now and then its own link to all others.
     sim_.truth.runs[fence].slow_links = {{0, other, static_cast<double>(drawn % 90)}};
-  } else if (!sim_.calm && drawn % 8 == 0) {
+  } else if (may_fail && !sim_.calm && drawn % 8 == 0) {
     sim_.faults.Add(Fault::kPreflightFailed);
     for (uint32_t i = 0; i < size_.gpu / kUnit; ++i)
       if (name_ + "-gpu" + std::to_string(i) == held.front()) sick_gpu_ = i;
     quarantine_ = static_cast<uint64_t>(sim_.now);
   } else {
-    if (IsAcrossNodes(run))
+    if (OtherNodeOf(run) != NodeId{})
       sim_.truth.runs[fence].bus_gbps =
           run.body.preflight_min_bus_gbps + static_cast<double>(drawn % 50);
     return false;

@@ -140,7 +140,7 @@ class WorkerHost {
   void AddGpuFaults(std::vector<Observed>& observed) const;
   // Whether the test of its gpus finds one sick, which ends the run before its program starts.
   bool FailsPreflight(const Fence& fence, Run& run);
-  static bool IsAcrossNodes(const Run& run);
+  static NodeId OtherNodeOf(const Run& run);
   bool IsOverSlowLink(const Run& run) const;
   void ClearGpus(const std::vector<ClearedGpu>& all);
   void QuarantineGpus(const std::vector<FaultyGpu>& all);
