@@ -51,8 +51,8 @@ void WorkerHost::AddGpuFaults(std::vector<Observed>& observed) const {
 NodeId WorkerHost::OtherNodeOf(const Run& run) {
   const std::vector<NodeId>& nodes = run.body.rank_nodes;
   if (run.body.preflight_min_bus_gbps <= 0) return {};
-  const auto other = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](NodeId node) { return node != nodes.front(); });
+  const auto other =
+      std::find_if(nodes.begin(), nodes.end(), [&](NodeId node) { return node != nodes.front(); });
   return other == nodes.end() ? NodeId{} : *other;
 }
 
