@@ -12,9 +12,9 @@ namespace {
 
 ExperimentSpec BelievingSpec(const std::string& search, const std::string& mode = "min",
                              const std::string& more = "") {
-  const auto json = Json::Parse(
-      R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" + mode + R"(","search":)" +
-      search + more + R"(,"space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}}})");
+  const auto json = Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" +
+                                mode + R"(","search":)" + search + more +
+                                R"(,"space":{"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}}})");
   REQUIRE(json.ok());
   const auto spec = ParseExperimentSpec(*json);
   INFO(spec.status().ToString());
@@ -44,8 +44,8 @@ Believing Search(const ExperimentSpec& spec, size_t trials, double sign = 1) {
     const Json params = *search.model->Propose(search.results, {});
     search.model->AddTrial(params);
     search.losses.push_back(LossOf(params));
-    search.results.push_back({TrialResult::Kind::kValue, sign * search.losses.back(),
-                              static_cast<int64_t>(i)});
+    search.results.push_back(
+        {TrialResult::Kind::kValue, sign * search.losses.back(), static_cast<int64_t>(i)});
   }
   REQUIRE(search.model->Propose(search.results, {}).ok());
   return search;
