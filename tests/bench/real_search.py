@@ -16,7 +16,7 @@ RUNGS = {"max_t": real_work.EPOCHS[TASK], "grace_period": 1, "reduction_factor":
 
 def log(line: str) -> None:
     """Appends a line for real_training.py, whole."""
-    with open(os.environ["REAL_TRAINING_LOG"], "ab", buffering=0) as file:
+    with open(LOG, "ab", buffering=0) as file:
         file.write(f"{line}\n".encode())
 
 

@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120, help="seconds that a search may take")
     parser.add_argument("--table", action="store_true", help="run nothing")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # It ends its search first.
     begin, stop = (int(part) for part in arguments.seeds.split(":"))
     tasks, sides = arguments.tasks.split(","), arguments.sides.split(",")
     arguments.folder.mkdir(parents=True, exist_ok=True)
