@@ -60,7 +60,8 @@ def test_a_name_inside_a_map_is_meant(world: World) -> None:
 
 def test_a_metric_that_is_a_text_is_said_to_be_one(world: World) -> None:
     world.set(trial(0, metrics={"loss": "small"}))
-    with pytest.raises(ValueError, match="ended without a number for the metric 'loss'"):
+    with pytest.raises(ValueError, match="ended without a number for the metric 'loss'; reported: "
+                                         "loss; no value of 'loss' is a number"):
         fit()
 
 
