@@ -10,15 +10,15 @@
 
 namespace rt {
 
-// Whether the configuration has the parameters of the space, each within its bounds.
+// Reports whether `config` has all parameters of the space, each within its bounds.
 bool LiesIn(const Encoding& encoding, const Space& space, const Json& config);
 
 // Empties the configurations of results that lie elsewhere, so that nothing is learned from them.
 // For new experiments alone: those of a journal were searched with what they have.
 void EmptyUnusableResults(ExperimentSpec& spec);
 
-// One sentence without its full stop about results whose configurations are no points of the space;
-// empty: there are none. It costs as much as reading the results once.
+// A warning about results whose configurations are no points of the space, without a full stop;
+// empty: there are none. The function reads each result once.
 std::string UnusedResults(const ExperimentSpec& spec);
 
 }  // namespace rt

@@ -1,5 +1,6 @@
 #include "head/core/index.h"
 
+#include "common/algorithms/known_results.h"
 #include "common/base/check.h"
 #include "common/spec/journalled_spec.h"
 #include "head/core/core.h"
@@ -308,6 +309,8 @@ void IndexExperiment(World& world, const Experiment& experiment) {
   ExperimentIndex& index = world.index.experiments[experiment.id];
   index.spec = std::move(reading.spec);
   index.warnings = std::move(reading.warnings);
+  if (std::string unused = UnusedResults(index.spec); !unused.empty())
+    index.warnings.push_back(std::move(unused));
   index.closed = reading.closed;
   ExtendSpec(experiment, index.spec);
   index.driver_record_seq = world.state.seq;

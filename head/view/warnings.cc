@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/algorithms/known_results.h"
 #include "common/base/strings.h"
 #include "common/spec/reported.h"
 #include "head/view/parts.h"
@@ -98,8 +97,6 @@ std::string SilenceText(const ExperimentSpec& spec) {
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment) {
   const ExperimentIndex& index = world.index.experiments.at(experiment.id);
   std::vector<std::string> warnings = index.warnings;
-  if (std::string unused = UnusedResults(index.spec); !unused.empty())
-    warnings.push_back(std::move(unused));
   if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index));
   if (experiment.unsaved_pauses > 0) warnings.push_back(UnsavedText(experiment, index.spec));
   if (ComparesInVain(world, experiment)) warnings.push_back(UnclonedText(index.spec));
