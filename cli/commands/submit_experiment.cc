@@ -164,6 +164,9 @@ void PrintOutcome(HeadClient& client, const Invocation& invocation, const Json& 
                  EscapeControl(problem).c_str());
   const absl::StatusOr<std::optional<FrontTrials>> front = FrontOf(client, experiment);
   const bool has_front = front.ok() && front->has_value();
+  if (!front.ok())
+    std::fprintf(stderr, "rt: the front is not shown: %s\n",
+                 EscapeControl(MessageOf(front.status())).c_str());
   if (has_front && !(*front)->empty())
     std::fprintf(stderr, "rt: the trials that no other one beats in all objectives:\n%s",
                  (*front)->Render().c_str());

@@ -211,7 +211,7 @@ std::vector<std::string> LinkLines(const Json& node) {
         ": gangs that ask for more do without it until a preflight measures enough, or rt node "
         "undrain " +
         node.GetString("name") + " --links; from " + link.GetString("retry_at") +
-        " on one that can be placed nowhere else measures it anew");
+        " on, a gang that can be placed nowhere else measures it anew");
   }
   return lines;
 }

@@ -13,7 +13,7 @@ struct LinkFoundSlow {
   NodeId node;            // The smaller number of the two.
   NodeId other;           // 0: all others.
   double bus_gbps = 0;    // As measured.
-  double asked_gbps = 0;  // Above it; by a later gang's preflight that was well: as before.
+  double asked_gbps = 0;  // More than bus_gbps. A preflight that was well leaves it as it was.
   AttemptId attempt;      // Whose preflight it was.
   RT_FIELDS(LinkFoundSlow, node, other, bus_gbps, asked_gbps, attempt);
 };

@@ -119,7 +119,7 @@ std::string RetryText(const World& world, const Owner& owner, Millis now) {
   return "; the link between " + NameOf(world, *first) + " is measured anew " +
          (first->retry_at() <= now ? "once its nodes are free"
                                    : "from " + FormatTime(first->retry_at()) + " on") +
-         ", if nothing else is";
+         ", if its gang can be placed nowhere else";
 }
 
 void NoteSlowLinks(Draft& draft, const Observed& observed, const Attempt& live) {

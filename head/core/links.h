@@ -21,7 +21,7 @@ bool UseSlowLink(const World& world, const Owner& owner, const std::vector<Membe
 // "a and b (3 GB/s), a and all others (4 GB/s)": those that are too slow for the owner; "": none.
 std::string SlowLinksText(const World& world, const Owner& owner);
 // When the first of them may be measured anew, and what is said of that: "…; the link between a and
-// b is measured anew from TIME on, if nothing else is free". "": it avoids none.
+// b is measured anew from TIME on, if its gang can be placed nowhere else". "": it avoids none.
 std::string RetryText(const World& world, const Owner& owner, Millis now);
 
 // What a preflight that failed has found out, before its attempt ends.
