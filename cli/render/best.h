@@ -40,8 +40,8 @@ class BestTrials {
 // "bracket 0, milestone 1: 9 reached it, 6 stopped, 3 continued", as a table; empty when there are
 // none.
 std::string RenderRungs(const Json& rungs);
-// What the search model expects of the best trial and of the one that it proposed last; empty: it
-// says nothing.
+// A table of the search model's predictions for the best trial and for the trial that it proposed
+// last; empty: it has made none.
 std::string RenderBelief(const Json& search_model, const std::string& metric);
 
 // The ranks of an elastic experiment over time, a line with a bar for each of the newest changes.

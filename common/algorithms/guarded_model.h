@@ -24,7 +24,7 @@ class GuardedModel {
   void ForgetFrom(uint64_t number);
   // The configuration, JSON, of trial `results.size()`. DeadlineExceeded: `give_up` said so.
   absl::StatusOr<std::string> Ask(const std::vector<TrialResult>& results, const GiveUp& give_up);
-  // What the model expects of the configuration that it gave last, if it says so.
+  // SearchModel::belief after the last Ask that had an answer.
   std::optional<ModelBelief> belief() const { return belief_; }
 
  private:

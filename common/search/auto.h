@@ -62,7 +62,7 @@ class AutoOptimizer {
   // call continues where this one was.
   std::optional<Point> Suggest(const Observations& seen, uint64_t number,
                                const GiveUp& give_up = {});
-  // Of the last point, where its algorithm expects values.
+  // The expectations that came with the last point; nullopt: its algorithm has none.
   const std::optional<ModelBelief>& belief() const { return belief_; }
 
  private:

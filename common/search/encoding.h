@@ -104,7 +104,8 @@ class Encoding {
   // Whether some configurations lack this axis; those that all have come first.
   bool IsConditional(size_t axis) const { return !conditions_[axis].empty(); }
   bool HasConditions() const { return steady_ < axes_.size(); }
-  // Whether Taken compares configurations (ExperimentSpec::compares_configurations).
+  // Taken compares configurations instead of points if this is set, as
+  // ExperimentSpec::compares_configurations says.
   bool compares_configurations() const { return compares_configurations_; }
   void CompareConfigurations() { compares_configurations_ = true; }
   // Whether the point has the axis; of the coordinates before it, only.

@@ -206,10 +206,9 @@ std::optional<Point> GpOptimizer::Improvement(const Observations& seen, const Ta
 
 ModelBelief GpOptimizer::BeliefAt(const Point& point, uint64_t number) const {
   const GaussianData data = DataOf(History(options_.history_max));
-  const auto best =
-      std::min_element(results_.begin(), results_.end(), [](const Result& a, const Result& b) {
-        return std::isfinite(a.value) && (!std::isfinite(b.value) || a.value < b.value);
-      });
+  const auto best = std::min_element(
+      results_.begin(), results_.end(),
+      [](const Result& a, const Result& b) { return IsBetterValue(a.value, b.value); });
   const auto expected = [&](const Point& at) {
     return model_.ExpectationOf(data, conditioned_->process.At(at));
   };

@@ -46,7 +46,7 @@ struct GpAnswer {
   Point point;             // Snapped: discrete coordinates are centres of cells.
   bool from_model = true;  // False: a Sobol point.
   bool repeated = false;   // Every configuration has been tried, and this is one of them.
-  std::optional<ModelBelief> belief = {};  // Where it is from the model.
+  std::optional<ModelBelief> belief = {};  // nullopt for a Sobol point.
 };
 
 class GpOptimizer {
@@ -86,7 +86,7 @@ class GpOptimizer {
   // nullopt: given up. Empty: the model has no answer.
   std::optional<Point> Improvement(const Observations& seen, const Taken& taken, uint64_t number,
                                    Rng& rng, const GiveUp& give_up);
-  // Of the best result and of this point of trial `number`.
+  // Predicts the values of the best result and of `point`, which trial `number` gets.
   ModelBelief BeliefAt(const Point& point, uint64_t number) const;
 
   const Encoding& encoding_;

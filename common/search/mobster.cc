@@ -164,7 +164,8 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
   for (const Level& level : levels) history.push_back(DataOf(level, level.trials.size(), most));
   values_ = AllValues(history);
   WarpTogether(log_scale_, history);
-  RungProcess& process = process_ = RungProcess();
+  process_ = RungProcess();
+  RungProcess& process = process_;
   for (size_t k = 0; k < levels.size(); ++k) {
     if (give_up && give_up()) return std::nullopt;
     if (!process.Add(std::move(history[k]), learned_[k])) return Point{};
@@ -198,8 +199,7 @@ std::optional<Point> Mobster::Improvement(const Observations& seen,
 ModelBelief Mobster::BeliefAt(const Level& highest, const Point& point, uint64_t number) const {
   const auto best = std::min_element(highest.trials.begin(), highest.trials.end(),
                                      [](const FinishedTrial& a, const FinishedTrial& b) {
-                                       return std::isfinite(a.value) &&
-                                              (!std::isfinite(b.value) || a.value < b.value);
+                                       return IsBetterValue(a.value, b.value);
                                      });
   const auto expected = [&](const Point& at) {
     return Unwarp(log_scale_, values_, process_.At(at));

@@ -51,7 +51,7 @@ struct MobsterAnswer {
   // The rung at which improvement is expected; nullopt: a Sobol point.
   std::optional<double> milestone;
   bool repeated = false;  // Every configuration has been tried, and this is one of them.
-  std::optional<ModelBelief> belief = {};  // Of values at the milestone, where there is one.
+  std::optional<ModelBelief> belief = {};  // Of values at `milestone`; nullopt for a Sobol point.
 };
 
 class Mobster {
@@ -81,7 +81,8 @@ class Mobster {
   std::optional<Point> Improvement(const Observations& seen, const std::vector<Level>& levels,
                                    const Taken& taken, Rng& rng, const GiveUp& give_up);
 
-  // Of the last Improvement: of the best trial of the highest rung, and of trial `number`.
+  // Predicts, with the process of the last Improvement, the values of the best trial of the highest
+  // rung and of `point`, which trial `number` gets.
   ModelBelief BeliefAt(const Level& highest, const Point& point, uint64_t number) const;
 
   const Encoding& encoding_;

@@ -52,16 +52,16 @@ struct TrialResult {
   friend bool operator==(const TrialResult&, const TrialResult&) = default;
 };
 
-// What a model expects of one trial, in the unit of the metric: half of the values are expected
-// below `value`, and two thirds between `low` and `high`, one standard deviation beside it.
+// A model's prediction of a trial's metric: the median, and the bounds one standard deviation below
+// and above it, between which about two thirds of the probability lie. In the metric's unit.
 struct Expectation {
   double value = 0, low = 0, high = 0;
-  // Of the metric whose sign was changed.
+  // The prediction of the negated metric.
   Expectation Negated() const { return {-value, -high, -low}; }
 };
-// Of the best trial that has a value, and of the trial that was proposed last.
+// A model's predictions for the best trial so far and for the trial that it proposed last.
 struct ModelBelief {
-  std::optional<uint64_t> best;  // nullopt: it is a result that the search was given.
+  std::optional<uint64_t> best;  // The trial's number; nullopt: the best is a known result.
   uint64_t next = 0;
   Expectation of_best, of_next;
 };
@@ -82,8 +82,8 @@ class SearchModel {
   // DeadlineExceeded: `give_up` said so. Any other error says why there is no answer.
   virtual absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
                                        const GiveUp& give_up) = 0;
-  // What it expects, for people to read; nothing is decided by it. nullopt: what it proposed last
-  // did not come from a model, or the model expects no values.
+  // The model's predictions, for people to read: nothing is decided by them. nullopt: the last
+  // proposal did not come from a model, or the model predicts no values.
   virtual std::optional<ModelBelief> belief() const { return std::nullopt; }
   // Takes back the trials from this number on: they may get other configurations.
   virtual void ForgetFrom(uint64_t number) = 0;

@@ -45,10 +45,10 @@ class PointModel : public SearchModel {
   void ForgetFrom(uint64_t number) final { trials_.ForgetFrom(number); }
   absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
                                const GiveUp& give_up) final {
+    belief_.reset();
     RT_RETURN_IF_ERROR(trials_.status());
     const uint64_t number = results.size();
     if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
-    belief_.reset();
     const std::optional<Point> point = PointOf(trials_.SeenIn(results), number, give_up);
     if (!point.has_value()) return absl::DeadlineExceededError("it takes too long");
     return trials_.ConfigurationAt(*point);
@@ -60,7 +60,7 @@ class PointModel : public SearchModel {
   virtual std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                        const GiveUp& give_up) = 0;
   const TrialHistory& trials() const { return trials_; }
-  // What the model expects at the point that PointOf gives, in terms of what it saw.
+  // PointOf calls Note with the model's expectations, whose numbers and signs are those of `seen`.
   void Note(const std::optional<ModelBelief>& belief) {
     if (belief.has_value()) belief_ = trials_.AsReported(*belief);
   }

@@ -1,8 +1,11 @@
 #include "common/search/observations.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace rt {
+
+bool IsBetterValue(double a, double b) { return std::isfinite(a) && (!std::isfinite(b) || a < b); }
 
 std::vector<const FinishedTrial*> ByEnd(const Observations& seen) {
   std::vector<const FinishedTrial*> ordered;

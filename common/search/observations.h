@@ -39,6 +39,10 @@ struct Observations {
   std::vector<FlyingTrial> in_flight;
 };
 
+// Reports whether value `a` is better than `b`: a value that is not finite is worse than all
+// others.
+bool IsBetterValue(double a, double b);
+
 // The finished trials in the order of their ends, those of one time by number.
 std::vector<const FinishedTrial*> ByEnd(const Observations& seen);
 

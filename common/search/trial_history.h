@@ -34,7 +34,8 @@ class TrialHistory {
   // trials whose end says nothing are left out.
   // Valid until the next call of a function that is not const; costs what is new.
   const Observations& SeenIn(const std::vector<TrialResult>& results);
-  // As people know it: of minimised values, and with the numbers of SeenIn.
+  // Converts a belief about the trials of SeenIn: to numbers of the experiment's trials, and to the
+  // sign of the metric.
   ModelBelief AsReported(ModelBelief belief) const;
   // The configuration at a point; an error when a coordinate is not finite.
   absl::StatusOr<Json> ConfigurationAt(const Point& point) const;

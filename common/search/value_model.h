@@ -39,7 +39,7 @@ class ValueModel {
   };
   // nullopt: the process cannot be computed.
   std::optional<Conditioned> Condition(const GaussianData& data) const;
-  // In the unit of the values, from a prediction of a process that was conditioned on `data`.
+  // Converts a prediction of a process that was conditioned on `data` to the unit of the values.
   Expectation ExpectationOf(const GaussianData& data, const Prediction& prediction) const;
 
  private:

@@ -20,7 +20,7 @@ inline constexpr double kNoScale = std::numeric_limits<double>::infinity();
 // are finite.
 double WarpValues(double log_scale, const std::vector<double>& values, std::vector<double>& warped);
 
-// A prediction among the warped values, in the unit of `values`.
+// Converts a prediction among the warped values to the unit of `values`.
 Expectation Unwarp(double log_scale, const std::vector<double>& values,
                    const Prediction& prediction);
 

@@ -322,7 +322,7 @@ struct LaneAnswered {
     std::string fallback = {};  // As in Proposal.
   };
   std::vector<Explored> explored;
-  std::optional<ModelBelief> belief;  // What the model expects, if it says so. Not journalled.
+  std::optional<ModelBelief> belief;  // The model's predictions, for people. Not journalled.
 };
 // How many ranks a policy gives to elastic attempts (elastic.h).
 struct ElasticAnswered {

@@ -424,7 +424,7 @@ struct Soft {
     return forgotten_to == 0 ? 0 : forgotten_to - started_seq + 1;
   }
   std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
-  std::map<ExperimentId, ModelBelief> beliefs;           // Of search models, the newest.
+  std::map<ExperimentId, ModelBelief> beliefs;           // The newest of each search model.
   Millis elastic_interval = limits::kElasticInterval;
   std::map<Owner, ElasticTry> elastic_tries;  // Of elastic owners that run.
   std::map<Owner, ElasticShare> elastic_shares;

@@ -1,4 +1,4 @@
-// What the search model of an experiment expects.
+// The predictions of an experiment's search model.
 #include <cmath>
 
 #include "head/core/core.h"
@@ -6,7 +6,7 @@
 
 namespace rt {
 
-// In the unit of the metric. A bound that is no number is null.
+// A value that is not finite is null.
 static Json ExpectationOf(const std::optional<TrialId>& trial, const Expectation& expected) {
   const auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
   return Json::MakeObject({{"trial_id", trial.has_value() ? Json(ToString(*trial)) : Json()},

@@ -32,10 +32,10 @@ inline Json TextsJson(const std::vector<std::string>& texts) {
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
-// What the search model of an experiment expects of two trials; null: nothing is known. belief.cc.
+// The newest predictions of an experiment's search model; null: it has made none. belief.cc.
 Json BeliefOf(const Core& core, ExperimentId id);
-// What a scheduler did at each rung, with the trials that are there; the population of one that
-// clones. rungs.cc. `pauses`: the scheduler pauses trials.
+// The rungs of a scheduler with their trials, and the population of a scheduler that clones.
+// `pauses`: the scheduler pauses trials. rungs.cc.
 Json RungsOf(const Experiment& experiment, Mode mode, bool pauses);
 Json PopulationOf(const Experiment& experiment);
 // What the plateau rule of an experiment compares now, in words; null: it has none. plateau.cc.

@@ -1,5 +1,5 @@
-// What a scheduler has recorded of the trials of an experiment: its rungs and who is there, and the
-// population of one that clones.
+// What a scheduler has recorded of an experiment's trials: the rungs with their trials, and the
+// population of a scheduler that clones.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,8 +21,9 @@ static Json OccupantsOf(const Experiment& experiment, const Rung& rung, Mode mod
     const double order = mode == Mode::kMax ? -entry.value : entry.value;
     there.emplace_back(std::isnan(order) ? HUGE_VAL : order, entry.trial);
   }
-  std::sort(there.begin(), there.end());
-  if (there.size() > kShownMax) there.resize(kShownMax);
+  const size_t shown = std::min(there.size(), kShownMax);
+  std::partial_sort(there.begin(), there.begin() + static_cast<std::ptrdiff_t>(shown), there.end());
+  there.resize(shown);
   Json trials = Json::MakeArray();
   for (const auto& [order, number] : there) {
     const double value = mode == Mode::kMax ? -order : order;
