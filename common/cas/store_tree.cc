@@ -298,9 +298,13 @@ absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& ent
     const size_t wanted = cuts.size() < plan.size() ? static_cast<size_t>(plan[cuts.size()])
                                                     : limits::kChunkBytes;
     const Bytes allowed = std::min(static_cast<Bytes>(wanted), most - entry.size);
-    std::string bytes(static_cast<size_t>(allowed), '\0');
+    // No more than is left by the size of the file, as most are far smaller than a chunk. One byte
+    // more shows whether it has grown.
+    const Bytes left = std::max(file_bytes - entry.size, Bytes{0}) + 1;
+    std::string bytes(static_cast<size_t>(std::min(allowed, left)), '\0');
     size_t filled = 0;
-    while (filled < bytes.size()) {
+    while (filled < static_cast<size_t>(allowed)) {
+      if (filled == bytes.size()) bytes.resize(static_cast<size_t>(allowed));
       ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
@@ -311,7 +315,7 @@ absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& ent
       filled += static_cast<size_t>(got);
     }
     const bool last =
-        filled < bytes.size() || entry.size + static_cast<Bytes>(filled) >= most;
+        filled < static_cast<size_t>(allowed) || entry.size + static_cast<Bytes>(filled) >= most;
     if (filled > 0) {
       cuts.push_back(static_cast<Bytes>(filled));
       bytes.resize(filled);

@@ -11,7 +11,8 @@
 
 namespace rt {
 
-// Makes <results_dir>/<name>, or <name>-2 and so on when that is there. The path is free of links.
+// Makes <results_dir>/<name>, or <name>-2 and so on when that is there; not always the first of these
+// that is free, if some have been removed. The path is free of links.
 // A spec without results_dir gets the head's results_root. InvalidArgument when results_dir
 // is not allowed or cannot be made.
 absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec, const ResultRoots& roots);

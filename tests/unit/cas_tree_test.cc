@@ -256,6 +256,21 @@ TEST_CASE("tree: a file whose manifest would be too long is refused before it is
   CHECK(MessageOf(stored.status()).find("15.0 MiB") != std::string::npos);
 }
 
+TEST_CASE("tree: a file that grows or shrinks while it is read is stored as it was read") {
+  Folder from, to;
+  for (const Bytes size : {Bytes{15} << 20, Bytes{9} << 20, Bytes{5} << 20}) {
+    CAPTURE(size);
+    from.Write("file", std::string(10 << 20, 'a'));
+    const auto resize = [&](Bytes) { fs::resize_file(from.path + "/file", size); };
+    MemStore store;
+    auto stored = StoreTree(store, from.path, {.on_progress = resize});
+    REQUIRE(stored.ok());
+    REQUIRE(RestoreTree(store, stored->manifest, to.path).ok());
+    CHECK(stored->bytes == size);
+    CHECK(to.Read("file") == from.Read("file"));
+  }
+}
+
 TEST_CASE("tree: a bundle lacks what goes while it is taken; a checkpoint must be whole") {
   Folder from;
   from.Write("a", std::string(100, 'a'));
