@@ -233,8 +233,11 @@ static absl::Status CheckNames(const Core& core, const ResourceRequest& wanted) 
   if (core.world.state.nodes.empty() && core.soft.node_types.empty()) return absl::OkStatus();
   for (const Resources& bundle : wanted.bundles)
     for (const auto& [name, units] : bundle.custom)
-      if (const std::string hint = ResourceHint(name); !hint.empty() && !known.contains(name))
+      if (!known.insert(name).second) {
+        continue;  // Or its hint would be looked for once for each rank.
+      } else if (const std::string hint = ResourceHint(name); !hint.empty()) {
         return SpecError("resources/" + name, "no node has the resource '" + name + "'", hint);
+      }
   return absl::OkStatus();
 }
 

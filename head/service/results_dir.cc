@@ -13,8 +13,9 @@ std::string WithSuffix(const std::string& name, int suffix) {
   return name + "-" + std::to_string(suffix);
 }
 
-// The suffix to try first. Whoever submits thousands of experiments of one name shall not wait until
-// each of the names is found to be taken: it looks at 2, 4, 8 and so on, and halves the last step.
+// The suffix to try first. Whoever submits thousands of experiments of one name shall not wait
+// until each of the names is found to be taken: it looks at 2, 4, 8 and so on, and halves the last
+// step.
 int FirstSuffix(const Folder& folder, const std::string& name) {
   const auto is_taken = [&](int suffix) { return folder.Find(WithSuffix(name, suffix)).ok(); };
   int free = 2;

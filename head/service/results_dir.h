@@ -11,10 +11,10 @@
 
 namespace rt {
 
-// Makes <results_dir>/<name>, or <name>-2 and so on when that is there; not always the first of these
-// that is free, if some have been removed. The path is free of links.
-// A spec without results_dir gets the head's results_root. InvalidArgument when results_dir
-// is not allowed or cannot be made.
+// Makes <results_dir>/<name>, or <name>-2 and so on when that is there; not always the first of
+// these that is free, if some have been removed. The path is free of links. A spec without
+// results_dir gets the head's results_root. InvalidArgument when results_dir is not allowed or
+// cannot be made.
 absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec, const ResultRoots& roots);
 // Gives it back when the experiment went elsewhere; stays when it was used meanwhile.
 void ReleaseResultsDir(const std::string& path, const ResultRoots& roots);

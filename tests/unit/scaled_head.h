@@ -38,10 +38,15 @@ struct Scaled {
 
   explicit Scaled(uint32_t least = 0, uint32_t most = 3) : pool(CpuPool(least, most)) { Start(); }
   Outcome Do(const Input& input) {
-    Outcome outcome = Step(core, input, now);
-    for (const Record& record : outcome.records) Apply(shadow, record);
+    Outcome outcome = DoUnchecked(input);
     CheckInvariants(core);
     REQUIRE(CanonicalDump(core.world.state) == CanonicalDump(shadow.state));
+    return outcome;
+  }
+  // One of thousands before one that is checked: a check looks at the whole state.
+  Outcome DoUnchecked(const Input& input) {
+    Outcome outcome = Step(core, input, now);
+    for (const Record& record : outcome.records) Apply(shadow, record);
     return outcome;
   }
   void Start() {
