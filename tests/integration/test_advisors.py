@@ -398,6 +398,7 @@ import rt.tune._hangs
 from rt import tune
 from rt.tune.schedulers import ResourceChangingScheduler
 rt.tune._hangs.ANSWER_LIMIT_S = float(sys.argv[2])
+rt.tune._hangs.INTERRUPT_LIMIT_S = 1.0
 
 def objective(config):
     for step in range(3):
@@ -409,9 +410,18 @@ def allocate(tune_controller, trial, result, scheduler):
 def stop(trial_id, result):
     time.sleep(1_000)
 
+def swallow(tune_controller, trial, result, scheduler):
+    while True:
+        try:
+            time.sleep(1_000)
+        except BaseException:
+            pass
+
 options = {"stop": {"run_config": tune.RunConfig(stop=stop)},
            "allocation": {"tune_config": tune.TuneConfig(
-               scheduler=ResourceChangingScheduler(None, allocate))}}[sys.argv[1]]
+               scheduler=ResourceChangingScheduler(None, allocate))},
+           "swallow": {"tune_config": tune.TuneConfig(
+               scheduler=ResourceChangingScheduler(None, swallow))}}[sys.argv[1]]
 print("ended", len(tune.Tuner(objective, **options).fit()))
 """
 
@@ -447,6 +457,14 @@ class HangingTest(unittest.TestCase):
         said = self.cluster.rt("job", "logs", "1")
         self.assertEqual(said.stdout, "ended 1\n")
         self.assertIn("it is interrupted, and is not called again", said.stderr)
+
+    def test_a_function_that_cannot_be_interrupted_ends_its_job(self) -> None:
+        self.submit("swallow", 1)
+        wait_until("the job has ended", lambda: self.job()["state"] == "FAILED")
+        self.assertEqual(self.job()["exit_code"], 1)
+        said = self.cluster.rt("job", "logs", "1").stderr
+        self.assertIn("can neither end nor be interrupted", said)
+        self.assertEqual(self.cluster.experiment(1)["state"], "COMPLETED")
 
     def test_a_trial_that_waits_for_a_function_says_for_which_one(self) -> None:
         self.submit("stop", 2)

@@ -228,7 +228,7 @@ class HangWatch:
             self._tell(call, ran_s)
         limit_s = CALLBACK_LIMIT_S if call.is_callback else ANSWER_LIMIT_S
         is_late = self._ended_at is not None and now - max(self._ended_at, call.since) >= limit_s
-        if is_late:
+        if is_late and self._is_main:  # Python interrupts no other thread.
             self._interrupt(call, now, limit_s)
         elif ran_s >= call.say_at:
             call.say_at *= 2
@@ -250,13 +250,13 @@ class HangWatch:
             call.interrupted_at = now
             text = f"{call} has not returned {limit_s:.0f} s after the end of the search"
             self._say(f"{text}: it is interrupted, and is not called again")
-            if self._is_main:
+            # Once more: nothing else may be interrupted in its place.
+            if call.frame in _stack(sys._current_frames().get(self._thread_id)):
                 self._signalled = True
                 signal.pthread_kill(self._thread_id, signal.SIGINT)
             return
-        if now - call.interrupted_at >= INTERRUPT_LIMIT_S and isinstance(
-            self._driver, SocketDriver
-        ):
+        in_job = isinstance(self._driver, SocketDriver)
+        if in_job and now - call.interrupted_at >= INTERRUPT_LIMIT_S:
             self._end_job(call)
 
     def _end_job(self, call: _Call) -> None:
