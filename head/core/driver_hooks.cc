@@ -260,6 +260,10 @@ absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input) {
   RT_ASSIGN_OR_RETURN(const Experiment* experiment, FindAsking(draft, input.experiment));
   RT_RETURN_IF_ERROR(CheckSession(*experiment, input.session));
   draft.soft().drivers[input.experiment] = draft.now;
+  if (input.function.empty()) draft.soft().driver_calls.erase(input.experiment);
+  else
+    draft.soft().driver_calls[input.experiment] = {
+        input.function, draft.now - std::max<Millis>(0, input.called_for), draft.now};
   return absl::OkStatus();
 }
 
@@ -269,6 +273,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   RT_RETURN_IF_ERROR(CheckSession(*experiment, input.session));
   RT_RETURN_IF_ERROR(CheckAnswer(draft, *experiment, input));
   draft.soft().drivers[id] = draft.now;
+  draft.soft().driver_calls.erase(id);
   if (input.from != experiment->answered_seq) {
     // The reply to the first copy was lost; its decisions were taken with it.
     if (input.through == experiment->answered_seq) return absl::OkStatus();
@@ -297,6 +302,12 @@ bool HasOpenClone(const Trial& trial) { return trial.open_clone.seq != 0 && IsOp
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now) {
   auto heard = core.soft.drivers.find(id);
   return heard == core.soft.drivers.end() || now - heard->second > limits::kDriverAwayAfter;
+}
+
+const DriverCall* FindDriverCall(const Core& core, ExperimentId id, Millis now) {
+  auto found = core.soft.driver_calls.find(id);
+  if (found == core.soft.driver_calls.end()) return nullptr;
+  return now - found->second.heard_at > limits::kDriverAwayAfter ? nullptr : &found->second;
 }
 
 std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {

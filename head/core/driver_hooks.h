@@ -17,5 +17,7 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
 bool HasOpenClone(const Trial& trial);
 // Nothing was heard of the experiment's driver for limits::kDriverAwayAfter.
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now);
+// The function in which the driver has been for a while; null: it is in none, or it is away.
+const DriverCall* FindDriverCall(const Core& core, ExperimentId id, Millis now);
 
 }  // namespace rt

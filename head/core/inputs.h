@@ -258,10 +258,12 @@ struct AttachDriver {
   ExperimentId experiment;
   std::string driver;  // Unlike any other process's.
 };
-// The driver still listens.
+// The driver still listens; or it will once a function of the user's returns.
 struct DriverListens {
   ExperimentId experiment;
   uint64_t session = 0;
+  std::string function = {};  // The function in which it is; empty: it listens.
+  Millis called_for = 0;      // How long it has been there.
 };
 // What a driver decided after it saw the journal from `from` to `through`.
 struct AnswerQuestions {

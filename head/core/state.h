@@ -384,6 +384,12 @@ struct OtherHead {
   NodeId node;
   uint64_t epoch = 0;
 };
+// A function of the user's in which an experiment's driver is, as it said last.
+struct DriverCall {
+  std::string function;
+  Millis since = 0;
+  Millis heard_at = 0;
+};
 // A daemon of a node that calls although a later one was heard. Its last calls may arrive late; it
 // is said once such calls have come for a while.
 struct Rival {
@@ -414,6 +420,7 @@ struct Soft {
   std::map<NodeId, Rival> rivals;
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
+  std::map<ExperimentId, DriverCall> driver_calls;  // Until the driver listens again.
   std::map<SessionKey, Millis> sessions;   // When each session's driver was last heard.
   std::map<ExperimentId, BackfillState> backfill_states;
   uint64_t started_seq = 0;    // Of this head's HeadStarted.

@@ -190,6 +190,15 @@ void Questions(const Call& call, JsonDone done) {
   call.tools.operations.ReadQuestions(ExperimentOf(call.json), std::move(seen),
                                       call.json.GetInt("hold_ms", 10'000), std::move(done));
 }
+void TakeDriverCall(const Call& call, JsonDone done) {
+  const auto called_for = static_cast<Millis>(std::max(0.0, call.json.GetDouble("for_s")) * 1e3);
+  call.tools.operations.TakeDriverCall(
+      {.experiment = ExperimentOf(call.json),
+       .session = CountOf(call.json, "session"),
+       .function = ValidUtf8(call.json.GetString("function"), limits::kReasonBytesMax),
+       .called_for = called_for},
+      std::move(done));
+}
 void AnswerQuestions(const Call& call, JsonDone done) {
   input::AnswerQuestions answer;
   answer.experiment = ExperimentOf(call.json);
@@ -444,6 +453,7 @@ const std::map<std::string, Handler>& Handlers() {
       {"blob_get_chunk", GetChunk},
       {"driver_attach", Attach},
       {"driver_questions", Questions},
+      {"driver_call", TakeDriverCall},
       {"driver_answer", AnswerQuestions},
   };
   return handlers;

@@ -61,6 +61,7 @@ class Operations {
   // Held until there is something that the driver has not seen: {"entries", "through", "more",
   // "answered_seq", "asked", "ended"}.
   void ReadQuestions(ExperimentId id, DriverView seen, Millis hold, JsonDone done);
+  void TakeDriverCall(const input::DriverListens& call, JsonDone done);  // {"ended"}
   void AnswerQuestions(input::AnswerQuestions answer, JsonDone done);
   void GetTrial(TrialId id, JsonDone done);
   void StopTrial(TrialId id, const std::string& reason, JsonDone done);

@@ -266,6 +266,18 @@ void Operations::ShowQuestions(ExperimentId id, std::function<Json(const Core&)>
   Ask(std::move(view), std::move(done));
 }
 
+void Operations::TakeDriverCall(const input::DriverListens& call, JsonDone done) {
+  auto taken = [this, id = call.experiment, done = std::move(done)](absl::Status status,
+                                                                    const Answer&) {
+    if (!status.ok()) return done(status);
+    auto view = [id](const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+      return Json::MakeObject({{"ended", core.world.state.experiments.at(id).finished}});
+    };
+    Ask(view, done);
+  };
+  loop_.Post(call, std::move(taken));
+}
+
 void Operations::AnswerQuestions(input::AnswerQuestions answer, JsonDone done) {
   for (const auto& suggestion : answer.suggestions)
     if (auto size = CheckSize("params", suggestion.params.size(), limits::kParamsBytesMax);

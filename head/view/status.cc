@@ -140,6 +140,7 @@ Json JobItem(const Core& core, const HeadFacts& facts, const Job& job, WaitReaso
   std::string reason = !job.reason.empty()        ? job.reason
                        : !job.stop_reason.empty() ? job.stop_reason
                                                   : waiting.reason;
+  if (reason.empty() && !over) reason = WhyJobRuns(core, job.id, facts.now);
   Json item = Json::MakeObject();
   item.Set("id", job.id.value);
   item.Set("name", index.spec.name);

@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/driver_hooks.h"
 #include "head/view/parts.h"
 #include "head/view/view.h"
 #include "head/view/wait_reasons.h"
@@ -80,7 +81,9 @@ Json RuntimeOf(const Trial& trial, Millis now) {
 
 Waiting WaitingOf(const Core& core, const Trial& trial, Millis now, WaitReasons& reasons) {
   std::string undecided = WhyUndecided(core, trial, now);
-  if (!undecided.empty()) return {std::move(undecided), "its driver, when it is run again"};
+  const bool is_away = IsDriverAway(core, trial.id.experiment, now);
+  if (!undecided.empty())
+    return {std::move(undecided), is_away ? "its driver, when it is run again" : "its driver"};
   return reasons.Of(Owner::Of(trial.id));
 }
 

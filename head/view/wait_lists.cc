@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "common/base/limits.h"
+#include "head/core/driver_hooks.h"
 #include "head/core/owner_policy.h"
 #include "head/view/parts.h"
 #include "head/view/why.h"
@@ -32,9 +33,9 @@ void AddAsking(const Core& core, Millis now, WaitLists& waits) {
       continue;
     }
     auto heard = core.soft.drivers.find(id);
-    const Millis since = heard == core.soft.drivers.end()
-                             ? core.world.state.experiments.at(id).created_at
-                             : heard->second;
+    Millis since = heard == core.soft.drivers.end() ? core.world.state.experiments.at(id).created_at
+                                                    : heard->second;
+    if (const DriverCall* call = FindDriverCall(core, id, now)) since = call->since;
     waits.waiting.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
                                            {"reason", reason},
                                            {"needs", Json()},

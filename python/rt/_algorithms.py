@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import json
 import subprocess
 from collections.abc import Iterable
@@ -30,6 +31,13 @@ def tables() -> list[Table]:
         return cast("list[Table]", json.loads(reply.stdout)["algorithms"])
     except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
         raise RtError(f"{argv[0]} does not list its algorithms: {error}", "UNAVAILABLE") from None
+
+
+def arguments_for(kind: type, kinds: Iterable[type], arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments without those that `kind` does not have and another one of `kinds` has."""
+    own = inspect.signature(kind).parameters
+    others = {name for each in kinds for name in inspect.signature(each).parameters}
+    return {key: value for key, value in arguments.items() if key in own or key not in others}
 
 
 def names(kind: str) -> list[str]:

@@ -391,5 +391,97 @@ except KeyboardInterrupt:
 """, timeout=60)
         self.assertEqual(said, [1, 2])
 
+
+HANGS = """
+import sys, time
+import rt.tune._hangs
+from rt import tune
+from rt.tune.schedulers import ResourceChangingScheduler
+rt.tune._hangs.ANSWER_LIMIT_S = float(sys.argv[2])
+rt.tune._hangs.INTERRUPT_LIMIT_S = 1.0
+
+def objective(config):
+    for step in range(3):
+        tune.report({"v": step})
+
+def allocate(tune_controller, trial, result, scheduler):
+    time.sleep(1_000)
+
+def stop(trial_id, result):
+    time.sleep(1_000)
+
+def swallow(tune_controller, trial, result, scheduler):
+    while True:
+        try:
+            time.sleep(1_000)
+        except BaseException:
+            pass
+
+options = {"stop": {"run_config": tune.RunConfig(stop=stop)},
+           "allocation": {"tune_config": tune.TuneConfig(
+               scheduler=ResourceChangingScheduler(None, allocate))},
+           "swallow": {"tune_config": tune.TuneConfig(
+               scheduler=ResourceChangingScheduler(None, swallow))}}[sys.argv[1]]
+print("ended", len(tune.Tuner(objective, **options).fit()))
+"""
+
+
+class HangingTest(unittest.TestCase):
+    """A function of the user's that does not return, in the script of a job."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=1, cpus=2)
+        self.addCleanup(self.cluster.close)
+        environment = str(pathlib.Path(driver_python()).parent)
+        self.cluster.env["PATH"] = environment + ":" + self.cluster.env["PATH"]
+        self.cluster.env["PYTHONPATH"] = str(ROOT / "python")
+        self.cluster.up()
+        (self.cluster.work / "hangs.py").write_text(HANGS)
+
+    def submit(self, kind: str, limit_s: int) -> None:
+        self.cluster.rt("submit", "--detach", "hangs.py", "--", kind, str(limit_s))
+
+    def job(self) -> dict:
+        return dict(self.cluster.json("job", "show", "1"))
+
+    def test_a_search_that_has_ended_says_what_its_script_is_in_and_interrupts_it(self) -> None:
+        self.submit("allocation", 10)
+        wait_until("the search has ended", lambda: self.cluster.json("exp", "list")["items"]
+                   and self.cluster.experiment(1)["state"] == "COMPLETED")
+        wait_until("the job says what it is in", lambda: self.job()["reason"])
+        reason = self.job()["reason"]
+        self.assertRegex(reason, r"^has been in resources_allocation_function allocate "
+                         r"\(hangs.py:\d+\) since 20\S+Z, although experiment 1 has ended$")
+        self.assertIn("allocate", self.cluster.rt("status").stdout)
+        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED")
+        said = self.cluster.rt("job", "logs", "1")
+        self.assertEqual(said.stdout, "ended 1\n")
+        self.assertIn("it is interrupted, and is not called again", said.stderr)
+
+    def test_a_function_that_cannot_be_interrupted_ends_its_job(self) -> None:
+        self.submit("swallow", 1)
+        wait_until("the job has ended", lambda: self.job()["state"] == "FAILED")
+        self.assertEqual(self.job()["exit_code"], 1)
+        said = self.cluster.rt("job", "logs", "1").stderr
+        self.assertIn("can neither end nor be interrupted", said)
+        self.assertEqual(self.cluster.experiment(1)["state"], "COMPLETED")
+
+    def test_a_trial_that_waits_for_a_function_says_for_which_one(self) -> None:
+        self.submit("stop", 2)
+        def reason() -> str:
+            return str(self.cluster.experiment(1)["reason"])
+        wait_until("the job is there", lambda: self.cluster.json("exp", "list")["items"])
+        wait_until("the search says what it waits for", lambda: "stop function" in reason())
+        self.assertRegex(reason(), r"waits for its driver to decide about iteration 1 of trial "
+                         r"1/0: the driver has been in stop function stop \(hangs.py:\d+\) "
+                         r"since 20\S+Z")
+        trial = self.cluster.json("trial", "show", "1/0")
+        self.assertIn("stop function stop", trial["waiting"]["reason"])
+        self.assertIn("for experiment 1", self.job()["reason"])
+        self.cluster.rt("exp", "stop", "1")
+        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED")
+        self.assertEqual(self.cluster.experiment(1)["state"], "STOPPED")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -194,6 +194,44 @@ Tuner.restore(sys.argv[1], objective)
         self.assertEqual(done.stdout, "False\n")
         self.assertIn("there is no search in", done.stderr)
 
+    def test_a_search_whose_stop_function_raised_goes_on_with_a_corrected_one(self) -> None:
+        raises = """
+def stop(trial_id, result):
+    if result["v"] >= 4:
+        raise KeyError("mine")
+    return False
+WHOLE = True
+Tuner(objective, param_space={"x": tune.grid_search([1, 2, 3])},
+      tune_config=tune.TuneConfig(max_concurrent_trials=1),
+      run_config=RunConfig(name="kept", stop=stop)).fit()
+"""
+        done = self.place.run(SEARCH + raises, code=1)
+        self.place.wait_gone()
+        says = (r"KeyError: 'mine'\nrt: stop function stop \(script.py:\d+\) stopped the search. "
+                r".*correct the script, and continue with\n"
+                rf"rt:   tune.Tuner.restore\('{self.results}', trainable, "
+                r"run_config=tune.RunConfig\(stop=...\)\).fit\(\)")
+        self.assertRegex(done.stderr, says)
+        # Without one the function is the old one, as in Ray.
+        path = self.place.write(SEARCH + AGAIN, "again.py")
+        done = self.place.run_file(path, str(self.results), "{}", code=1)
+        self.place.wait_gone()
+        self.assertIn("KeyError: 'mine'", done.stderr)
+        refused = self.place.run(SEARCH + """
+print(Tuner.restore(sys.argv[1], objective, tune_config=tune.TuneConfig(num_samples=7)).fit())
+""", str(self.results), code=1)
+        self.place.wait_gone()
+        self.assertIn("num_samples is 1, and cannot become 7", refused.stderr)
+        mended = self.place.run(SEARCH + """
+WHOLE = True
+config = RunConfig(stop=lambda trial_id, result: result["training_iteration"] >= 5)
+show(Tuner.restore(sys.argv[1], objective, run_config=config).fit())
+""", str(self.results))
+        self.place.wait_gone()
+        ended = json.loads(mended.stdout.splitlines()[-1])
+        self.assertEqual([each[:3] + each[4:] for each in ended],
+                         [[x, 5 * x, 5, "COMPLETED"] for x in (1, 2, 3)])
+
     def test_a_search_that_had_ended_is_read_from_its_directory(self) -> None:
         self.place.run(SEARCH + FIRST.replace("False, None", "True, None"))
         self.place.wait_gone()

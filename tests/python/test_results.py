@@ -274,3 +274,20 @@ def test_the_hypervolume_of_three_objectives() -> None:
         - 0.25 * 0.5 * 0.5 + 0.25 * 0.25 * 0.5
     )  # fmt: skip
     assert hypervolume([[2, 0, 0]], [1, 1, 1]) == 0
+
+
+class ClonedTrial(Trial):
+    """Its rows are those of the configuration that it had before it was cloned."""
+
+    def _read_rows(self) -> list[dict[str, Any]]:
+        return [{"training_iteration": n, "loss": 1 / n, "config": {}} for n in (1, 2)]
+
+
+def test_a_clone_that_ended_without_a_row_shows_the_last_one_and_is_never_the_best() -> None:
+    item = {"id": "1/0", "params": {"lr": 2}, "reports": 2, "metrics": None, "state": "COMPLETED"}
+    trial = ClonedTrial(item, {}, ValueTable())
+    results = ResultGrid(TrialSet({}, [trial], "loss", "min"))
+    assert results[0].metrics["loss"] == 0.5 and results[0].metrics["training_iteration"] == 2
+    assert trial.value("loss", "min", "last") is None
+    assert ClonedTrial({**item, "state": "RUNNING"}, {}, ValueTable()).last_result == {}
+    assert ClonedTrial({**item, "reports": 0}, {}, ValueTable()).last_result == {}

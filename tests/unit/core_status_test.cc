@@ -228,3 +228,43 @@ TEST_CASE("reasons: an experiment whose driver is away says how its search is co
         "waits for its driver, which is away, to suggest trial 2/0: job 1 has ended; "
         "a script with Tuner.restore continues the search");
 }
+
+TEST_CASE("reasons: a driver in a function of the user's says in which one and since when") {
+  Story story;
+  const JobId job = story.Do(input::SubmitJob{"me", R"({"name":"j","argv":["x"]})", ""}).answer.job;
+  const Outcome made = story.Do(input::CreateExperiment{
+      .owner = "me",
+      .job = job,
+      .spec = R"({"experiment":"e","command":["x"],"driver":{"suggests":true},"num_samples":1})",
+      .request_key = "k",
+      .drawn_seed = 9,
+      .results_root = "/r"});
+  const ExperimentId id = made.answer.experiment;
+  const uint64_t session = story.Do(input::AttachDriver{id, "d"}).answer.session;
+  story.SyncTwice();
+  const auto why = [&] { return WhyAsking(story.core, id, story.now); };
+  const auto why_job = [&] {
+    const HeadFacts facts{.now = story.now};
+    return JobView(story.core, facts, job)->GetString("reason");
+  };
+  REQUIRE(
+      story.Do(input::DriverListens{id, session, "stop function f (a.py:3)", 4'000}).verdict.ok());
+  const std::string since = FormatTime(story.now - 4'000);
+  CHECK(why() ==
+        "waits for its driver to suggest trial 1/0: the driver has been in stop function "
+        "f (a.py:3) since " +
+            since);
+  CHECK(why_job() == "has been in stop function f (a.py:3) since " + since + ", for experiment 1");
+  const Json waits = StatusView(story.core, HeadFacts{.now = story.now});
+  CHECK(waits.Find("pending")->array().front().GetString("since") == since);
+  // An older driver is not believed, and the driver's next question ends it.
+  CHECK(!story.Do(input::DriverListens{id, session + 1, "g", 1}).verdict.ok());
+  REQUIRE(story.Do(input::DriverListens{id, session}).verdict.ok());
+  CHECK(why().empty());
+  CHECK(why_job().empty());
+  // Without its driver, the last that it said is no news.
+  REQUIRE(story.Do(input::DriverListens{id, session, "f", 0}).verdict.ok());
+  story.now += limits::kDriverAwayAfter + 1;
+  CHECK(why().find("away") != std::string::npos);
+  CHECK(why_job().empty());
+}

@@ -27,6 +27,7 @@ from rt._runtime import read_resources
 from rt._values import Path, ValueTable, restore_values
 from rt.tune._allocate import ClusterResources, allocated, not_resources, send_answer
 from rt.tune._explore import Explore, explored
+from rt.tune._hangs import HangWatch, until_abandoned
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
 from rt.tune._reallocation import ResourceChangingScheduler
 from rt.tune._suggest import merged, suggested
@@ -89,7 +90,7 @@ class Advisors:
     """Answers one experiment's questions. One thread, the one that called fit()."""
 
     def __init__(self, advice: Advice, table: ValueTable) -> None:
-        self._advice = advice
+        self.advice = advice
         self._table = table
         self._controller = Controller(advice.searcher, advice.scheduler)
         self._controller.stop = self._stop_trial
@@ -103,17 +104,20 @@ class Advisors:
         self._warned: set[str] = set()
         self._live = False
         self.ended = False
+        self.watch: Optional[HangWatch] = None
 
-    def attach(self, driver: Driver, experiment_id: int) -> None:
-        """Becomes the experiment's driver."""
+    def attach(
+        self, driver: Driver, experiment_id: int, say: Optional[Callable[[str], None]] = None
+    ) -> None:
+        """Becomes the experiment's driver. `say` is told about functions that do not return."""
         self._driver = driver
         self._id = experiment_id
         self._controller._resource_updater = ClusterResources(
             lambda: read_resources("total", driver)
         )
-        if self._advice.allocator is not None:
-            base = as_factory(self._advice.resources)
-            self._advice.allocator._base_trial_resources = base
+        if self.advice.allocator is not None:
+            base = as_factory(self.advice.resources)
+            self.advice.allocator._base_trial_resources = base
         name = os.urandom(8).hex()
         reply = driver.call("driver_attach", experiment_id=experiment_id, driver=name)
         self._session = reply["session"]
@@ -121,8 +125,16 @@ class Advisors:
         self._replays = self._answered > 0  # Until the answered records have been replayed.
         self._read = int(reply["created_seq"])
         self._considered: list[int] = []
-        for callback in self._advice.callbacks:
-            callback.setup(**self._advice.info)
+        if say is not None:
+            self.watch = HangWatch(driver, experiment_id, self._session, ENTRIES, say)
+            self.watch.start()
+        for callback in self.advice.callbacks:
+            callback.setup(**self.advice.info)
+
+    def close(self) -> None:
+        """Ends what attach began in this process."""
+        if self.watch is not None:
+            self.watch.close()
 
     def poll(self, hold_ms: int) -> None:
         """Reads new records, waiting for them up to `hold_ms`, and answers them."""
@@ -140,30 +152,33 @@ class Advisors:
             self._take_all(entries)
         suggestions: list[dict[str, Any]] = []
         finished = False
-        if not reply["more"] and not self._replays:
-            suggestions, finished = self._suggest(reply["asked"])
-        resumes = [] if self._replays else self._choose()
+        resumes: list[int] = []
+        with until_abandoned(self):
+            if not reply["more"] and not self._replays:
+                suggestions, finished = self._suggest(reply["asked"])
+            resumes = [] if self._replays else self._choose()
         decided = self._stops or self._pauses or self._stop_all
         if not self._replays and (entries or suggestions or finished or resumes or decided):
             self._answer(suggestions, finished, resumes)
         if reply["ended"] and not reply["more"] and not entries and not self.ended:
             self.ended = True
-            for callback in self._advice.callbacks:
-                callback.on_experiment_end(trials=self._controller.get_trials())
+            with until_abandoned(self):
+                for callback in self.advice.callbacks:
+                    callback.on_experiment_end(trials=self._controller.get_trials())
 
     def _choose(self) -> list[int]:
         """The trial that the scheduler starts next; one at a time waits for nodes."""
-        scheduler, trials = self._advice.scheduler, self._controller.get_trials()
+        scheduler, trials = self.advice.scheduler, self._controller.get_trials()
         if scheduler is None or any(t.released and t.status == PENDING for t in trials):
             return []
-        chooses = self._advice.chooses()
+        chooses = self.advice.chooses()
         if not chooses and not any(trial.status == PAUSED for trial in trials):
             return []  # The head starts pending trials in its own order.
         trial = scheduler.choose_trial_to_run(self._controller)
         if trial is None or trial.status not in ((PENDING, PAUSED) if chooses else (PAUSED,)):
             return []
-        if trial.status == PAUSED and self._advice.searcher is not None:
-            self._advice.searcher.on_unpause(trial.trial_id)
+        if trial.status == PAUSED and self.advice.searcher is not None:
+            self.advice.searcher.on_unpause(trial.trial_id)
         trial.status, trial.released = PENDING, True
         return [trial.number]
 
@@ -189,26 +204,27 @@ class Advisors:
         self._answered = through
         self._stops, self._pauses, self._stop_all = {}, [], ""
         self._explored, self._allocated = {}, {}
-        if refused is not None and self._advice.allocator is not None:
-            raise not_resources(self._advice.allocator.allocate, refused)
+        if refused is not None and self.advice.allocator is not None:
+            raise not_resources(self.advice.allocator.allocate, refused)
 
     # --- the journal --------------------------------------------------------------------------
 
     def _take_all(self, entries: list[Entry]) -> None:
         for entry in entries:
-            self._step(entry)
+            with until_abandoned(self):
+                self._step(entry)
 
     def _step(self, entry: Entry) -> None:
         """One iteration, as callbacks count them. Hooks are called by keyword, as Ray does."""
         controller = self._controller
         controller.iteration += 1
-        for callback in self._advice.callbacks:
+        for callback in self.advice.callbacks:
             callback.on_step_begin(**self._now())
         if self._replays:
             self._take_history(entry)
         else:
             self._take(entry, live=True)
-        for callback in self._advice.callbacks:
+        for callback in self.advice.callbacks:
             callback.on_step_end(**self._now())
 
     def _now(self) -> dict[str, Any]:
@@ -225,8 +241,8 @@ class Advisors:
             if entry["through"] >= self._answered_before:
                 self._finish_history()
             return
-        if entry["kind"] == "trial" and self._advice.searcher is not None:
-            self._suggest_again(self._advice.searcher, entry)
+        if entry["kind"] == "trial" and self.advice.searcher is not None:
+            self._suggest_again(self.advice.searcher, entry)
         self._history.append(entry)
 
     def _finish_history(self) -> None:
@@ -246,13 +262,14 @@ class Advisors:
         if kind == "explore":
             return self._on_explore(entry) if live else None
         trial = self._controller.trials[int(entry["number"])]
-        callbacks = self._advice.callbacks if live else []
+        callbacks = self.advice.callbacks if live else []
         if kind == "start":
             return self._on_start(trial, entry, callbacks) if entry["rank"] == 0 else None
         if kind == "rows":
             self._on_start(trial, entry, callbacks)  # Unless it was called before.
             for row in entry["rows"]:
-                self._on_row(trial, row["result"], callbacks)
+                with until_abandoned(self):
+                    self._on_row(trial, row["result"], callbacks)
             return None
         if kind == "checkpoint":
             return self._on_checkpoint(trial, entry, callbacks)
@@ -273,26 +290,26 @@ class Advisors:
         trial = self._live_trial(number, config, entry["name"])
         trial.local_path = entry.get("results_dir") or ""
         self._controller.trials[number] = trial
-        if self._advice.scheduler is not None:
-            self._advice.scheduler.on_trial_add(self._controller, trial)
+        if self.advice.scheduler is not None:
+            self.advice.scheduler.on_trial_add(self._controller, trial)
 
     def _on_explore(self, entry: Entry) -> None:
-        found = explored(self._advice.explore, entry, self._table)
+        found = explored(self.advice.explore, entry, self._table)
         self._explored[found["number"]] = found
         if "failure" in found:
             self._warn(f"{found['failure']}; clones have the configurations of the head instead")
 
     def _live_trial(self, number: int, config: dict[str, Any], name: str) -> LiveTrial:
-        trainable = str(self._advice.info.get("trainable") or "")
+        trainable = str(self.advice.info.get("trainable") or "")
         trial_id = f"{self._id}/{number}"
-        return LiveTrial(trial_id, number, config, name, trainable, self._advice.space)
+        return LiveTrial(trial_id, number, config, name, trainable, self.advice.space)
 
     def _on_start(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
         if trial.attempt == int(entry["attempt"]):
             return
         if entry.get("params") is not None:  # A clone has another configuration than before.
             trial.reconfigured(restore_values(numbers(entry["params"]), self._table))
-        trial.resources = entry.get("resources") or self._advice.resources
+        trial.resources = entry.get("resources") or self.advice.resources
         trial.started(int(entry["attempt"]))
         for callback in callbacks:
             callback.on_trial_start(**self._now(), trial=trial)
@@ -313,8 +330,8 @@ class Advisors:
                 )
         if result.get("done"):
             return  # It ends by itself; its end is handled later.
-        stops = [stopper(trial.trial_id, result) for stopper in self._advice.stoppers]
-        for stopper in self._advice.stoppers:
+        stops = [stopper(trial.trial_id, result) for stopper in self.advice.stoppers]
+        for stopper in self.advice.stoppers:
             if stopper.stop_all() and self._live:
                 self._stop_all = f"{type(stopper).__name__} ended the search"
         if any(stops):
@@ -322,17 +339,17 @@ class Advisors:
             self._stop(trial, "a stopper ended it", early=False)
             return
         verdict = TrialScheduler.CONTINUE
-        if self._advice.scheduler is not None:
-            verdict = self._advice.scheduler.on_trial_result(self._controller, trial, result)
+        if self.advice.scheduler is not None:
+            verdict = self.advice.scheduler.on_trial_result(self._controller, trial, result)
         self._follow(trial, verdict, result)
 
     def _follow(self, trial: LiveTrial, verdict: Any, result: dict[str, Any]) -> None:
-        searcher = self._advice.searcher
+        searcher = self.advice.searcher
         if verdict == TrialScheduler.STOP:
             trial.told = True
             if searcher is not None:
                 searcher.on_trial_complete(trial.trial_id, result=result)
-            self._stop(trial, f"{type(self._advice.scheduler).__name__} stopped it", early=True)
+            self._stop(trial, f"{type(self.advice.scheduler).__name__} stopped it", early=True)
             return
         if verdict == TrialScheduler.PAUSE:
             self._pause(trial)
@@ -340,7 +357,7 @@ class Advisors:
                 searcher.on_pause(trial.trial_id)
             return
         if verdict not in (TrialScheduler.CONTINUE, TrialScheduler.NOOP):
-            name = type(self._advice.scheduler).__name__
+            name = type(self.advice.scheduler).__name__
             raise ValueError(f"{name}.on_trial_result returned {verdict!r}")
         if searcher is not None:
             searcher.on_trial_result(trial.trial_id, result)
@@ -348,7 +365,7 @@ class Advisors:
 
     def _allocate(self, trial: LiveTrial, result: dict[str, Any]) -> None:
         """Asks the user's function for the trial's resources; the same answer is given once."""
-        owner = self._advice.allocator
+        owner = self.advice.allocator
         if owner is None or owner.allocate is None:
             return
         found = allocated(owner.allocate, self._controller, trial, result, owner)
@@ -397,7 +414,7 @@ class Advisors:
         if trial.status == TERMINATED and ran:
             return self._tell_complete(trial, trial.last_result)
         trial.told = True
-        scheduler, searcher = self._advice.scheduler, self._advice.searcher
+        scheduler, searcher = self.advice.scheduler, self.advice.searcher
         if scheduler is not None and trial.status == ERROR:
             scheduler.on_trial_error(self._controller, trial)
         elif scheduler is not None:
@@ -408,13 +425,13 @@ class Advisors:
 
     def _tell_complete(self, trial: LiveTrial, result: dict[str, Any]) -> None:
         trial.told = True
-        if self._advice.scheduler is not None:
-            self._advice.scheduler.on_trial_complete(self._controller, trial, result)
-        if self._advice.searcher is not None:
-            self._advice.searcher.on_trial_complete(trial.trial_id, result=result or None)
+        if self.advice.scheduler is not None:
+            self.advice.scheduler.on_trial_complete(self._controller, trial, result)
+        if self.advice.searcher is not None:
+            self.advice.searcher.on_trial_complete(trial.trial_id, result=result or None)
 
     def _stop_trial(self, trial: LiveTrial) -> None:
-        self._stop(trial, f"{type(self._advice.scheduler).__name__} stopped it", early=True)
+        self._stop(trial, f"{type(self.advice.scheduler).__name__} stopped it", early=True)
 
     def _stop(self, trial: LiveTrial, reason: str, early: bool) -> None:
         if not self._live:
@@ -431,32 +448,32 @@ class Advisors:
         for each in asked:
             number = int(each["number"])
             params = each["params"]
-            if self._advice.searcher is not None:
-                found = self._advice.searcher.suggest(f"{self._id}/{number}")
+            if self.advice.searcher is not None:
+                found = self.advice.searcher.suggest(f"{self._id}/{number}")
                 if isinstance(found, str) and found == FINISHED:
                     return suggestions, True
                 if found is None:
                     self._considered = [int(one["number"]) for one in asked]
                     break
-                params = suggested(self._advice.searcher, params, found)
+                params = suggested(self.advice.searcher, params, found)
             suggestions.append(self._suggestion(number, params))
         return suggestions, False
 
     def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
         config = restore_values(numbers(copy.deepcopy(params)), self._table)
-        seed = self._advice.seed
+        seed = self.advice.seed
         source = random.Random(None if seed is None else f"{seed}/{number}")
-        resolve(config, self._advice.computed, source)
-        for path, _ in self._advice.computed:
+        resolve(config, self.advice.computed, source)
+        for path, _ in self.advice.computed:
             place(params, path, json_value(value_at(config, path), path))
         found: dict[str, Any] = {"number": number, "params": params}
         trial = self._live_trial(number, config, f"{self._id}_{number:05d}")
-        if self._advice.name_of is not None:
-            found["name"] = trial.trial_name = str(self._advice.name_of(trial))
-        if self._advice.directory_of is not None:
-            found["directory"] = str(self._advice.directory_of(trial))
-        if self._advice.resources_of is not None:
-            asked = self._advice.resources_of(copy.deepcopy(config))
+        if self.advice.name_of is not None:
+            found["name"] = trial.trial_name = str(self.advice.name_of(trial))
+        if self.advice.directory_of is not None:
+            found["directory"] = str(self.advice.directory_of(trial))
+        if self.advice.resources_of is not None:
+            asked = self.advice.resources_of(copy.deepcopy(config))
             if asked is not None:
                 found["resources"] = resources_spec(as_request(asked))
         return found
@@ -477,3 +494,7 @@ class Advisors:
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, stacklevel=2)
+
+
+# Functions of the user's are called below these.
+ENTRIES = (Advisors.attach.__code__, Advisors.poll.__code__)

@@ -15,6 +15,7 @@ from typing import Any, Callable, Optional
 from rt._driver import Driver
 from rt._json import shown
 from rt.tune._advice import Advisors
+from rt.tune._hangs import HangWatch
 from rt.tune._screen import Screen, open_screen
 from rt.tune._trial_base import AnyTrial
 
@@ -58,6 +59,13 @@ class Progress:
         """Prints one line unless verbose is 0."""
         if not self._quiet:
             print(f"rt: {text}", file=sys.stderr, flush=True)
+
+    def say_above(self, text: str) -> None:
+        """Prints one line above the screen, if there is one; also from another thread."""
+        if self._screen is not None:
+            self._screen.above(f"rt: {text}")
+        else:
+            self.say(text)
 
     def update(self, experiment: dict[str, Any]) -> None:
         """Shows the progress of the search."""
@@ -127,9 +135,10 @@ class Progress:
 class _Interrupts:
     """While entered: the first SIGINT is noted, the second raises KeyboardInterrupt."""
 
-    def __init__(self, say: Callable[[], None]) -> None:
+    def __init__(self, say: Callable[[], None], watch: Optional[HangWatch]) -> None:
         self.requested = False
         self._say = say
+        self._watch = watch
         self._previous: Any = None
         self._installed = False
 
@@ -143,7 +152,9 @@ class _Interrupts:
         if self._installed:
             signal.signal(signal.SIGINT, self._previous)
 
-    def _on_signal(self, _number: int, _frame: Optional[FrameType]) -> None:
+    def _on_signal(self, _number: int, frame: Optional[FrameType]) -> None:
+        if self._watch is not None and self._watch.takes_signal(frame):
+            return
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
@@ -159,7 +170,8 @@ def wait_for_end(
     """
     stopping = False
     looked_at = -LOOK_EVERY_S
-    with _Interrupts(progress.interrupted) as interrupts, progress.on_screen(driver):
+    watch = None if advisors is None else advisors.watch
+    with _Interrupts(progress.interrupted, watch) as interrupts, progress.on_screen(driver):
         while True:
             hold_ms = SHOW_MS if progress.has_screen else HOLD_MS
             if advisors is not None:

@@ -29,7 +29,8 @@ from rt._slips import (
     refusal,
 )
 from rt._values import ValueTable
-from rt.tune._advice import Advice, Advisors
+from rt.tune._advice import ENTRIES, Advice, Advisors
+from rt.tune._corrected import check_asked
 from rt.tune._experiment import (
     Request,
     advice_of,
@@ -41,6 +42,7 @@ from rt.tune._experiment import (
     tell_properties,
 )
 from rt.tune._files import remove_running, write_running, write_search
+from rt.tune._hangs import advise, failed_call
 from rt.tune._native import notes_of_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trial_base import AnyTrial
@@ -256,6 +258,10 @@ def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> Tria
     The trainable of `request` replaces the old one unless the experiment still runs.
     """
     ready = _prepare(request, resumed=True)
+    asked = (known.get("spec") or {}).get("driver") or {}
+    check_asked(ready.spec.get("driver") or {}, asked)
+    if asked:  # Also where the script has nothing to say any more: the head waits for answers.
+        ready.spec["driver"] = asked
     driver, experiment_id = _driver.get(), int(known["id"])
     created = {
         "experiment_id": experiment_id,
@@ -279,13 +285,19 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     advisors = Advisors(ready.advice, ready.table) if "driver" in ready.spec else None
     try:
         if advisors is not None:
-            advisors.attach(driver, experiment_id)  # It calls Callback.setup.
+            advisors.attach(driver, experiment_id, progress.say_above)  # Calls Callback.setup.
         experiment = wait_for_end(driver, experiment_id, progress, advisors)
     except RtError:  # An error of the cluster: a search continues without its driver.
         raise
     except BaseException as error:  # The user's code, or a second Ctrl-C.
-        _stop(driver, experiment_id, type(error).__name__)
+        failed = failed_call(error, ENTRIES)
+        _stop(driver, experiment_id, f"{type(error).__name__} in {failed or 'its driver'}")
+        if failed is not None:
+            advise(error, failed.advice(str(created.get("results_dir") or "")))
         raise
+    finally:
+        if advisors is not None:
+            advisors.close()
     items = _all_trials(driver, experiment_id)
     experiment.setdefault("results_dir", created.get("results_dir"))
     metric, mode = metric_and_mode(request.tune)
@@ -306,10 +318,10 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     return trials
 
 
-def _stop(driver: Driver, experiment_id: int, why: str) -> None:
+def _stop(driver: Driver, experiment_id: int, reason: str) -> None:
     """Stops the search, which would otherwise use capacity for a driver that has left."""
     with contextlib.suppress(RtError, ValueError):  # The driver's own error is reported.
-        driver.call("experiment_stop", experiment_id=experiment_id, reason=f"{why} in its driver")
+        driver.call("experiment_stop", experiment_id=experiment_id, reason=reason)
 
 
 def _leave_search(trials: TrialSet) -> None:

@@ -433,17 +433,20 @@ class AutoSearch(_ModelSearch):
 
 
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
-    """The algorithm of that name. Raises ValueError that lists the known names, and TypeError."""
+    """The algorithm of that name. Raises ValueError that lists the known names, and TypeError.
+
+    As in Ray, arguments of other classes are left out, so that names can be swapped.
+    """
     if not isinstance(search_alg, str):
         raise TypeError(f"a search algorithm is created by its name, not by {search_alg!r}")
     name = search_alg.lower()
     if name in ("random", "basic", "variant_generator", "grid"):  # As in Ray.
-        return BasicVariantGenerator(**arguments)
+        return BasicVariantGenerator(**_taken(BasicVariantGenerator, arguments))
     if name in LIBRARIES:
         kind: Any = getattr(import_module(_OF_LIBRARIES), LIBRARIES[name])
         is_known = set(arguments) <= set(inspect.signature(kind).parameters)
         if is_known or _algorithms.find("search", name) is None:
-            return cast("SearchAlgorithm", kind(**arguments))
+            return cast("SearchAlgorithm", kind(**_taken(kind, arguments)))
     elif missing := explain(f"rt.tune.search.{name}"):
         raise ValueError(missing)
     table = _algorithms.find("search", name)
@@ -453,6 +456,12 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
         listed = ", ".join(known)
         raise ValueError(f"unknown search algorithm {search_alg!r}{near}; known: {listed}")
     return HeadSearch(table, **arguments)
+
+
+def _taken(kind: type, arguments: dict[str, Any]) -> dict[str, Any]:
+    module = import_module(_OF_LIBRARIES)
+    kinds = [BasicVariantGenerator, *(getattr(module, name) for name in LIBRARIES.values())]
+    return _algorithms.arguments_for(kind, kinds, arguments)
 
 
 def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:

@@ -89,8 +89,11 @@ class AnyTrial(Explained, ABC):
 
     @property
     def last_result(self) -> dict[str, Any]:
-        """The same as last_metrics."""
-        return self.last_metrics
+        """The newest row; of a clone that ended without a row of its own, the one before it."""
+        return self.last_metrics or self._row_before_clone()
+
+    def _row_before_clone(self) -> dict[str, Any]:
+        return {}
 
     @property
     def local_path(self) -> str:

@@ -121,6 +121,10 @@ class Trial(AnyTrial):
                 self._last["done"] = True
         return self._last
 
+    def _row_before_clone(self) -> dict[str, Any]:
+        is_over = self.state in ("COMPLETED", "STOPPED", "FAILED")
+        return dict(self.rows[-1]) if is_over and self.reported and self.rows else {}
+
     @property
     def error(self) -> Optional[TrialError]:
         """The error that ended the trial, if it failed."""

@@ -379,10 +379,14 @@ _CLASSES: dict[str, type[TrialScheduler]] = {
 
 
 def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
-    """The scheduler of that name. Raises ValueError that lists the known names."""
+    """The scheduler of that name. Raises ValueError that lists the known names.
+
+    As in Ray, arguments of other schedulers are left out, so that names can be swapped.
+    """
     name = str(scheduler).lower()
     if name in _CLASSES:
-        return _CLASSES[name](**arguments)
+        taken = _algorithms.arguments_for(_CLASSES[name], _CLASSES.values(), arguments)
+        return _CLASSES[name](**taken)
     missing = explain(f"{__name__}.{name}")
     if missing:
         raise ValueError(missing)
