@@ -78,8 +78,9 @@ def torch(config: Config) -> Iterator[float]:
             torch.nn.functional.cross_entropy(net(train_x[batch]), train_y[batch]).backward()
             optimizer.step()
         net.eval()
-        with torch.no_grad():
-            yield float((net(test_x).argmax(1) == test_y).float().mean())
+        with torch.no_grad():  # Not around the yield: it is the thread's, not the generator's.
+            accuracy = float((net(test_x).argmax(1) == test_y).float().mean())
+        yield accuracy
 
 
 TRAININGS: dict[str, Callable[[Config], Iterator[float]]] = {

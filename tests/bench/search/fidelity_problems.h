@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct FidelityProblem {
   std::string space;   // JSON.
   double units = 81;   // The training time of a whole training.
   double minimum = 0;  // Of `truth`.
+  // Where a search ends; its time is what is compared, and there is no `truth`.
+  std::optional<double> target = {};
   // The value at the end of training, without noise.
   std::function<double(const std::vector<double>& x)> truth;
   std::function<std::unique_ptr<Curve>(const std::vector<double>& x, Rng rng)> train;

@@ -37,7 +37,7 @@ RungRace::RungRace(const FidelityProblem& problem, const std::string& search,
 
 void RungRace::RunTo(int64_t time) {
   Fill();
-  while (!rows_.empty() && rows_.top().time <= time) {
+  while (!rows_.empty() && rows_.top().time <= time && !has_reached()) {
     const Row row = rows_.top();
     rows_.pop();
     now_ = row.time;
@@ -88,6 +88,8 @@ void RungRace::TakeRow(uint32_t number) {
   trial.trained += 1;
   const double value = trial.curve->Next();
   trial.best = std::min(trial.best, value);
+  ++rows_taken_;
+  best_ = std::min(best_, value);
   const Json metrics = Json::MakeObject({{"loss", value}});
   const RowView row{metrics, trial.trained, static_cast<double>(now_)};
   const TrialLimits& limits = limits_[trial.bracket % limits_.size()];

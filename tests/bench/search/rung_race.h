@@ -31,6 +31,11 @@ class RungRace {
   // the longest training time of any trial that was recorded or trained to its end.
   double Regret() const;
   size_t trials() const { return trials_.size(); }
+  // The rows of all trials, up to the first one that reached the problem's target, which ends the
+  // race; and the best value among them.
+  size_t rows() const { return rows_taken_; }
+  double best() const { return best_; }
+  bool has_reached() const { return problem_.target.has_value() && best_ <= *problem_.target; }
   // Those that the model gave no answer for.
   size_t fallbacks() const { return fallbacks_; }
 
@@ -79,7 +84,8 @@ class RungRace {
   std::map<Key, std::vector<RungMember>> rungs_;
   std::set<uint32_t> ready_;  // Resumed, and waiting for a worker.
   std::priority_queue<Row, std::vector<Row>, std::greater<>> rows_;
-  size_t fallbacks_ = 0;
+  size_t fallbacks_ = 0, rows_taken_ = 0;
+  double best_ = HUGE_VAL;
 };
 
 }  // namespace rt::bench
