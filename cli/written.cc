@@ -80,6 +80,16 @@ void AddSearchNotes(const ExperimentFile& file, std::vector<std::string>& notes)
     notes.push_back(Located(file, path + "/evaluated", unused));
 }
 
+// A plateau of one value.
+void AddStopNotes(const ExperimentFile& file, std::vector<std::string>& notes) {
+  const PlateauRule& rule = file.spec.plateau;
+  if (!rule.is_given() || rule.num_results > 1) return;
+  notes.push_back(Located(
+      file, "stop/plateau/num_results",
+      "stop/plateau/num_results: one value has no deviation, so that every trial ends after " +
+          std::to_string(std::max(1u, rule.grace_period)) + " values"));
+}
+
 }  // namespace
 
 std::vector<std::string> NotesFor(const ExperimentFile& file, const Json& nodes) {
@@ -87,6 +97,7 @@ std::vector<std::string> NotesFor(const ExperimentFile& file, const Json& nodes)
   for (const SpecNote& note : NotesOf(file.json))
     notes.push_back(Located(file, note.path, note.text));
   AddSearchNotes(file, notes);
+  AddStopNotes(file, notes);
   if (SomeNodeIsKnown(nodes)) return notes;  // CheckResources refuses them.
   for (const Unknown& each : UnknownResources(file, nodes))
     notes.push_back(Located(file, each.path, "'" + each.name + "' is taken for a resource of the "

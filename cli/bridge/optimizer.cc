@@ -29,7 +29,13 @@ absl::StatusOr<Json> OptimizerBridge::Operate(const Json& request) {
 absl::StatusOr<Json> OptimizerBridge::Open(const Json& request) {
   const Json* spec = request.Find("spec");
   if (spec == nullptr) return Invalid("spec is required");
-  RT_ASSIGN_OR_RETURN(ExperimentSpec parsed, ParseExperimentSpec(*spec));
+  // One that was saved goes on, even if it would be refused as a new one.
+  const bool saved = request.GetBool("saved");
+  RT_ASSIGN_OR_RETURN(ExperimentSpec parsed,
+                      ParseExperimentSpec(*spec, saved ? SpecSource::kJournal : SpecSource::kUser));
+  if (saved)
+    parsed.compares_configurations =
+        FindTable(AlgorithmKind::kSearch, parsed.search.name)->needs_metric;
   const Json* warm = parsed.search.options.Find(kWarmStartOption);
   if (warm != nullptr && !warm->array().empty())
     return Invalid("warm_start needs a cluster, whose experiments it names", "use evaluated");
@@ -81,8 +87,15 @@ absl::StatusOr<Json> OptimizerBridge::Tell(const Json& request) {
 absl::StatusOr<Json> OptimizerBridge::Add(const Json& request) {
   const Json* params = request.Find("params");
   if (params == nullptr || !params->is_array()) return Invalid("params must be an array");
-  for (const Json& one : params->array()) search_->Add(one.Dump());
-  return Json::MakeObject();
+  // Of a trial that was run elsewhere: a configuration that the model would take for another one.
+  const bool is_elsewhere = request.GetBool("elsewhere");
+  Json unused = Json::MakeArray();
+  for (const Json& one : params->array()) {
+    const bool is_used = !is_elsewhere || search_->CanLearnFrom(one);
+    search_->Add(is_used ? one.Dump() : "{}");
+    if (!is_used) unused.Append(one);
+  }
+  return Json::MakeObject({{"unused", std::move(unused)}});
 }
 
 absl::Status ServeOptimizer() {

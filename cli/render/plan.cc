@@ -11,6 +11,7 @@
 #include "cli/render/table.h"
 #include "common/algorithms/registry.h"
 #include "common/base/strings.h"
+#include "common/spec/objectives.h"
 #include "common/spec/resource_request.h"
 
 namespace rt {
@@ -79,6 +80,27 @@ std::string TextOfAlgorithm(const Json& plan, AlgorithmKind kind) {
   return text + "\n";
 }
 
+// What the search improves, and what its best trial has to keep.
+std::string TextOfMetric(const Json& plan) {
+  const Json* objectives = plan.Find("objectives");
+  const Json* constraints = plan.Find("constraints");
+  std::string text;
+  if (objectives->is_array()) {
+    std::vector<std::string> each;
+    for (const Json& one : objectives->array())
+      each.push_back(one.GetString("metric") + " (" + one.GetString("mode") + ")");
+    text += "objectives    " + Join(each, ", ") + "\n";
+  } else if (const std::string metric = plan.GetString("metric"); !metric.empty()) {
+    text += "metric        " + metric + " (" + plan.GetString("mode") + ")\n";
+  }
+  if (!constraints->is_object()) return text;
+  std::vector<std::string> bounds;
+  for (const auto& [name, bound] : constraints->object())
+    for (const auto& [comparison, limit] : bound.object())
+      bounds.push_back(name + " " + comparison + " " + CellText(&limit));
+  return text + "constraints   " + Join(bounds, ", ") + "\n";
+}
+
 std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
@@ -86,6 +108,7 @@ std::string TextOfExperiment(const Json& plan) {
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
+  text += TextOfMetric(plan);
   text += "search        " + TextOfAlgorithm(plan, AlgorithmKind::kSearch);
   if (const std::string choice = plan.GetString("search_choice"); !choice.empty())
     text += "chooses       " + choice + "\n";
@@ -201,6 +224,10 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
        {"trials", trials ? Json(*trials) : Json()},
        {"grid_points", spec.space.grid_points},
        {"num_samples", spec.num_samples},
+       {"metric", TextOrNothing(spec.metric)},
+       {"mode", spec.metric.empty() ? Json() : Json(spec.mode == Mode::kMax ? "max" : "min")},
+       {"objectives", ObjectivesJson(spec)},
+       {"constraints", ConstraintsJson(spec)},
        {"needs", Describe(spec.resources)},
        {"resources_per_trial", ToJson(spec.resources)},
        {"max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent)},

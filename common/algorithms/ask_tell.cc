@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/algorithms/known_results.h"
 #include "common/algorithms/registry.h"
 #include "common/base/status.h"
 
@@ -25,6 +26,12 @@ std::optional<AskTell::Trial> AskTell::Ask() {
   trial.params = *std::move(params);
   Add(trial.params);
   return trial;
+}
+
+bool AskTell::CanLearnFrom(const Json& config) const {
+  if (!model_.has_value()) return true;
+  const absl::StatusOr<Encoding> encoding = Encoding::Of(spec_.space);
+  return !encoding.ok() || LiesIn(*encoding, spec_.space, config);
 }
 
 void AskTell::Add(const std::string& params) {

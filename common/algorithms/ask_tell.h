@@ -26,6 +26,8 @@ class AskTell {
   };
   // The next trial; nullopt: the space is used up.
   std::optional<Trial> Ask();
+  // Whether `config` is a configuration of the space, or nothing is learned from any.
+  bool CanLearnFrom(const Json& config) const;
   // A trial that was asked for elsewhere, as after a restart: the next number.
   void Add(const std::string& params);
   // How trial `number` ended: kValue, kBad or kUnknown. `ended_at` of the result is set here:

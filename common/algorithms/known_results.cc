@@ -1,23 +1,21 @@
 #include "common/algorithms/known_results.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/search/given_options.h"
+#include "common/spec/space_check.h"
 
 namespace rt {
 namespace {
 
-bool LiesWithin(const Domain& domain, const Json& value) {
-  using Kind = Domain::Kind;
-  const bool is_listed = domain.kind == Kind::kChoice || domain.kind == Kind::kGrid;
-  const bool is_unbounded = domain.kind == Kind::kNormal || domain.kind == Kind::kQNormal;
-  if (is_listed || is_unbounded || !value.is_number()) return true;  // Encode knows.
-  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
-  const double most = is_open ? domain.upper - 1 : domain.upper;
-  // A bound that was rounded on its way through a text is still that bound.
-  const double slack = 1e-9 * std::max(std::abs(domain.lower), std::abs(domain.upper));
-  return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= most + slack;
+// Values of a choice may have parameters of one name, each with its own range.
+bool IsInRangeAt(const Space& space, const Variable& variable, const Json& value) {
+  if (IsInRange(variable.domain, value)) return true;
+  return space.IsConditional() &&
+         std::any_of(space.variables.begin(), space.variables.end(), [&](const Variable& other) {
+           return &other != &variable && other.path == variable.path &&
+                  IsInRange(other.domain, value);
+         });
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ bool LiesIn(const Encoding& encoding, const Space& space, const Json& config) {
   if (!encoding.Encode(config).has_value()) return false;
   return std::all_of(space.variables.begin(), space.variables.end(), [&](const Variable& each) {
     const Json* value = ValueAtPath(config, each.path);
-    return value == nullptr || LiesWithin(each.domain, *value);
+    return value == nullptr || IsInRangeAt(space, each, *value);
   });
 }
 

@@ -1,8 +1,11 @@
 #include "common/spec/experiment_checks.h"
 
+#include <cmath>
 #include <string>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -38,6 +41,25 @@ absl::Status CheckAllocating(const ExperimentSpec& spec) {
 absl::Status CheckTogether(const ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(CheckSuspend(spec));
   return CheckAllocating(spec);
+}
+
+absl::Status CheckRungs(const Json& json, const ExperimentSpec& spec) {
+  const Json* given = json.Find("scheduler");
+  const Json& options = spec.scheduler.options;
+  const Json *grace = options.Find("grace_period"), *factor = options.Find("reduction_factor");
+  const bool has_ladder =
+      grace != nullptr && factor != nullptr && given != nullptr && given->is_object();
+  if (!has_ladder) return absl::OkStatus();
+  const double max_t = options.GetDouble("max_t");
+  const double width = std::log(max_t / grace->AsDouble());
+  if (width / std::log(factor->AsDouble()) < limits::kRungsMax) return absl::OkStatus();
+  const double least = std::exp(width / (limits::kRungsMax - 1));
+  return SpecError("scheduler/" + given->object().front().first + "/reduction_factor",
+                   FormatDouble(factor->AsDouble()) + " makes more than " +
+                       std::to_string(limits::kRungsMax) + " rungs between grace_period " +
+                       FormatDouble(grace->AsDouble()) + " and max_t " + FormatDouble(max_t),
+                   "at least " + FormatDouble(std::ceil(least * 1e4) / 1e4) +
+                       " is needed; usual values are 2 to 4");
 }
 
 }  // namespace rt

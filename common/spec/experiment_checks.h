@@ -8,5 +8,8 @@ namespace rt {
 
 // InvalidArgument names the first key that does not go with the others.
 absl::Status CheckTogether(const ExperimentSpec& spec);
+// The same where the scheduler of `json` would have more rungs than kRungsMax, at which the ladder
+// of a journalled experiment is cut.
+absl::Status CheckRungs(const Json& json, const ExperimentSpec& spec);
 
 }  // namespace rt

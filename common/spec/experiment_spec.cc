@@ -332,7 +332,8 @@ absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
   const Json::Array& points = PointsOf(spec);
   if (points.empty()) return absl::OkStatus();
   const std::string& name = json.Find("search")->object().front().first;
-  return CheckPoints(spec.space, points, "search/" + name + "/points");
+  const bool learns = FindTable(AlgorithmKind::kSearch, spec.search.name)->needs_metric;
+  return CheckPoints(spec.space, points, "search/" + name + "/points", learns);
 }
 
 // Each known result has as many numbers as the search reads of a trial.
@@ -434,6 +435,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
     RT_RETURN_IF_ERROR(CheckMutated(spec));
     RT_RETURN_IF_ERROR(CheckTogether(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));
+    RT_RETURN_IF_ERROR(CheckRungs(json, spec));
     RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
     RT_RETURN_IF_ERROR(CheckEvaluated(json, spec));
   }

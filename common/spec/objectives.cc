@@ -122,4 +122,21 @@ std::vector<std::string> ExperimentSpec::OutcomeKeys() const {
   return keys;
 }
 
+Json ObjectivesJson(const ExperimentSpec& spec) {
+  if (spec.objectives.empty()) return Json();
+  Json list = Json::MakeArray();
+  for (const Objective& each : spec.objectives)
+    list.Append(Json::MakeObject(
+        {{"metric", each.metric}, {"mode", each.mode == Mode::kMax ? "max" : "min"}}));
+  return list;
+}
+
+Json ConstraintsJson(const ExperimentSpec& spec) {
+  if (spec.constraints.empty()) return Json();
+  Json map = Json::MakeObject();
+  for (const StopRule& rule : spec.constraints)
+    map.Set(rule.key, Json::MakeObject({{rule.at_most ? "<=" : ">=", rule.threshold}}));
+  return map;
+}
+
 }  // namespace rt

@@ -12,5 +12,9 @@ namespace rt {
 absl::Status ReadObjectives(const Json& json, ExperimentSpec& spec);
 // Whether the algorithms of the spec know what to do with several objectives and constraints.
 absl::Status CheckObjectives(const ExperimentSpec& spec);
+// As people are shown them: [{metric, mode}], null with fewer than two, and {name: {"<=": number}},
+// null without any.
+Json ObjectivesJson(const ExperimentSpec& spec);
+Json ConstraintsJson(const ExperimentSpec& spec);
 
 }  // namespace rt

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
@@ -62,6 +63,13 @@ bool IsOfPython(const Json& value) {
          (value.AsString().starts_with("py:") || value.AsString().starts_with("pickle:"));
 }
 
+// "from 0.1 to 5", of a variable that is a number.
+std::string RangeText(const Domain& domain) {
+  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
+  const double most = is_open ? domain.upper - 1 : domain.upper;
+  return "from " + FormatDouble(domain.lower) + " to " + FormatDouble(most);
+}
+
 // What is wrong with the value of a variable; "": nothing.
 std::string ProblemOf(const Domain& domain, const Json& value) {
   if (value.is_double() && !std::isfinite(value.AsDouble())) return "must be a finite number";
@@ -83,19 +91,39 @@ absl::Status CheckDraws(const Space& space) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path) {
-  std::map<std::string, const Domain*, std::less<>> domains;
+bool IsInRange(const Domain& domain, const Json& value) {
+  if (!IsNumber(domain.kind) || IsNormal(domain.kind) || !value.is_number()) return true;
+  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
+  const double most = is_open ? domain.upper - 1 : domain.upper;
+  // A bound that was rounded on its way through a text is still that bound.
+  const double slack = 1e-9 * std::max(std::abs(domain.lower), std::abs(domain.upper));
+  return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= most + slack;
+}
+
+absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
+                         bool learns) {
+  // Values of a choice may have parameters of one name, each with its own range.
+  std::map<std::string, std::vector<const Domain*>, std::less<>> domains;
   for (const Variable& variable : space.variables)
-    domains.emplace(PathText(variable.path), &variable.domain);
+    domains[PathText(variable.path)].push_back(&variable.domain);
   for (size_t i = 0; i < points.size(); ++i) {
     for (const std::string& name : FlatPaths(points[i])) {
       const auto found = domains.find(name);
-      if (found == domains.end()) continue;
       const Json* value = FindFlat(points[i], name);
-      const std::string problem = value == nullptr ? "" : ProblemOf(*found->second, *value);
+      if (found == domains.end() || value == nullptr) continue;
+      const std::string where = path + "/" + std::to_string(i) + "/" + name;
+      const std::vector<const Domain*>& known = found->second;
+      const std::string problem = ProblemOf(*known.front(), *value);
       if (!problem.empty())
-        return SpecError(path + "/" + std::to_string(i) + "/" + name, problem,
+        return SpecError(where, problem,
                          "give a value such as space/" + name + " draws, or leave it out");
+      const bool is_in = std::any_of(known.begin(), known.end(),
+                                     [&](const Domain* each) { return IsInRange(*each, *value); });
+      if (learns && !is_in)
+        return SpecError(where,
+                         FormatDouble(value->AsDouble()) + " lies outside the range of space/" +
+                             name + ", " + RangeText(*known.front()),
+                         "the search cannot learn from it: widen the range, or leave it out");
     }
   }
   return absl::OkStatus();

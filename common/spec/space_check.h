@@ -13,9 +13,14 @@ namespace rt {
 // InvalidArgument, with the path below "space", where a range has bounds or steps that numbers of
 // 64 bits cannot keep apart: a draw would always be the same, infinite or not a number.
 absl::Status CheckDraws(const Space& space);
-// The same where a point gives something else to a variable that is a number. Values outside the
-// range are allowed, and so are Python's values of any type ("py:(64, 32)"). `path` is that of the
+// Whether a number is one that a variable with bounds may have; true for other values and
+// variables.
+bool IsInRange(const Domain& domain, const Json& value);
+// The same as CheckDraws where a point gives something else to a variable that is a number, but for
+// Python's values of any type ("py:(64, 32)"). `learns`: also where it lies outside the range: a
+// search that learns would take it for the bound, and others run it as it is. `path` is that of the
 // list of points.
-absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path);
+absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
+                         bool learns);
 
 }  // namespace rt

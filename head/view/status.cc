@@ -9,6 +9,7 @@
 
 #include "common/algorithms/registry.h"
 #include "common/base/limits.h"
+#include "common/spec/objectives.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 #include "head/view/parts.h"
@@ -69,24 +70,6 @@ Json BestOf(const Core& core, const Experiment& experiment) {
                            {"step", NumberOrInt(trial.best_iteration)}});
 }
 
-// Null of a search with one objective.
-Json ObjectivesOf(const ExperimentSpec& spec) {
-  if (spec.objectives.empty()) return Json();
-  Json list = Json::MakeArray();
-  for (const Objective& each : spec.objectives)
-    list.Append(Json::MakeObject(
-        {{"metric", each.metric}, {"mode", each.mode == Mode::kMax ? "max" : "min"}}));
-  return list;
-}
-
-Json ConstraintsOf(const ExperimentSpec& spec) {
-  if (spec.constraints.empty()) return Json();
-  Json map = Json::MakeObject();
-  for (const StopRule& rule : spec.constraints)
-    map.Set(rule.key, Json::MakeObject({{rule.at_most ? "<=" : ">=", rule.threshold}}));
-  return map;
-}
-
 std::string ReasonOf(const Experiment& experiment) {
   if (!experiment.reason.empty()) return experiment.reason;
   if (!experiment.stop_reason.empty()) return experiment.stop_reason;
@@ -113,8 +96,8 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   item.Set("reason", TextOrNull(reason));
   item.Set("metric", TextOrNull(spec.metric));
   item.Set("mode", spec.metric.empty() ? Json() : Json(spec.mode == Mode::kMax ? "max" : "min"));
-  item.Set("objectives", ObjectivesOf(spec));
-  item.Set("constraints", ConstraintsOf(spec));
+  item.Set("objectives", ObjectivesJson(spec));
+  item.Set("constraints", ConstraintsJson(spec));
   item.Set("search", spec.driver.search.empty() ? spec.search.name : spec.driver.search);
   item.Set("scheduler",
            spec.driver.scheduler.empty() ? spec.scheduler.name : spec.driver.scheduler);

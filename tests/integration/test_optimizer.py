@@ -6,6 +6,7 @@ import math
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 from harness import ROOT
@@ -157,6 +158,36 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "'rat' is not in the search space; did you mean "
                                                 "'rate'"):
             Optimizer({"rate": tune.uniform(0, 1)}, points_to_evaluate=[{"rat": 0.5}])
+
+    def test_nothing_is_learned_from_what_lies_outside_the_space(self) -> None:
+        space = {"x": tune.uniform(0, 1), "kind": tune.choice([
+            {"name": "a", "rate": tune.uniform(0, 1)}, {"name": "b", "rate": tune.uniform(5, 9)}])}
+
+        def proposed(added: list, check: object = None) -> list:
+            optimizer = self.optimizer(space, seed=1, startup_trials=2)
+            for config in added:
+                optimizer.add(config, -1.0)
+            for number in range(4):
+                optimizer.tell(optimizer.ask(), float(number))
+            again = self.restored(optimizer)
+            found = optimizer.ask(3)
+            self.assertEqual([t.config for t in again.ask(3)], [t.config for t in found])
+            return [trial.config for trial in found]
+        inside = {"x": 0.5, "kind": {"name": "b", "rate": 6.0}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learned = proposed([inside])
+        outside = [{**inside, "x": 1.5}, {"x": 0.5, "kind": {"name": "b", "rate": 3.0}}, {"x": 0.5}]
+        with self.assertWarnsRegex(UserWarning, "lies outside the space or lacks a parameter"):
+            ignored = proposed(outside)
+        nothing = [{"x": -1.0, "kind": {"name": "c"}}] * 3
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertEqual(ignored, proposed(nothing))
+        self.assertNotEqual(ignored, learned)
+        with self.assertRaisesRegex(ValueError, "1.5 lies outside the range of space/x, from 0 to "
+                                                "1"):
+            self.optimizer(space, points_to_evaluate=[{"x": 1.5}])
 
     def test_slips_in_arguments_are_named(self) -> None:
         space = {"x": tune.uniform(0, 1), "n": {"k": tune.randint(1, 9)}}

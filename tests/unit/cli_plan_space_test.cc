@@ -95,6 +95,16 @@ TEST_CASE("plan: notes name points and known results that the space does not hav
         "parameter, and nothing is learned from them");
 }
 
+TEST_CASE("plan: a plateau of one value ends every trial, and a note says so") {
+  const std::string rest = "metric: loss\nmode: min\nstop:\n  plateau: {num_results: ";
+  const std::vector<std::string> notes = NotesFor(Loaded((rest + "1}\n").c_str()), Json());
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0] ==
+        "e.yaml:6: stop/plateau/num_results: one value has no deviation, so that every trial ends "
+        "after 4 values");
+  CHECK(NotesFor(Loaded((rest + "2}\n").c_str()), Json()).empty());
+}
+
 TEST_CASE("a resource that no node has and that resembles one of rt's own is an error") {
   ExperimentFile file = Loaded("resources:\n  cpus: 1\n");
   Json without = Parsed(R"([{"resources_total":{"cpu":4,"custom":{}}}])");

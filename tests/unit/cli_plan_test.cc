@@ -41,6 +41,27 @@ TEST_CASE("plan: rungs say how many trials would reach them") {
             "no cluster selected, so placement is unknown"));
 }
 
+TEST_CASE("plan: what the search improves and has to keep is shown") {
+  const char* start = R"({"experiment":"e","command":["x"],"search":"tpe",)";
+  const auto plan_of = [&](const std::string& rest) {
+    return PlanExperiment(SpecOf((start + rest + "}").c_str()), Json());
+  };
+  Json plan = plan_of(R"("metric":"loss","mode":"min")");
+  CHECK(Has(RenderPlan(plan), "metric        loss (min)\n"));
+  CHECK(plan.GetString("metric") == "loss");
+  CHECK(plan.GetString("mode") == "min");
+  CHECK(plan.Find("objectives")->is_null());
+  CHECK(plan.Find("constraints")->is_null());
+  plan = plan_of(R"("metric":["loss","acc"],"mode":["min","max"],
+                    "constraints":{"mem":{"<=":512.0},"speed":{">=":0.5}})");
+  CHECK(Has(RenderPlan(plan),
+            "objectives    loss (min), acc (max)\n"
+            "constraints   mem <= 512, speed >= 0.5\n"));
+  CHECK(plan.Find("objectives")->Dump() ==
+        R"([{"metric":"loss","mode":"min"},{"metric":"acc","mode":"max"}])");
+  CHECK(plan.Find("constraints")->Dump() == R"({"mem":{"<=":512.0},"speed":{">=":0.5}})");
+}
+
 TEST_CASE("plan: the kinds of machines of a cluster in a cloud are shown, and its setup") {
   const auto spec = LoadCluster(
       *ParseYaml("cluster_name: c\nprovider: {type: aws, region: eu-west-1}\nmax_workers: 3\n"

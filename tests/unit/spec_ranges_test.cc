@@ -64,6 +64,54 @@ TEST_CASE("spec: a point gives a variable what it could draw, also outside its r
   CHECK(error(R"([{"net/n":true}])") == "search/random/points/0/net/n: must be a whole number");
 }
 
+TEST_CASE("spec: a search that learns refuses a point outside a range, and names both") {
+  const std::string space = R"({"lr":{"loguniform":[0.001,1]},"net":{"n":{"randint":[1,9]}},
+      "noise":{"randn":[0,1]},"kind":{"choice":["a","b"]}})";
+  const auto spec_of = [&](const std::string& search, const std::string& points) {
+    return R"({"experiment":"e","command":["x"],"metric":"m","search":{")" + search +
+           R"(":{"points":)" + points + R"(}},"space":)" + space + "}";
+  };
+  const auto status_of = [&](const std::string& search, const std::string& points) {
+    return ParseExperimentSpec(*Json::Parse(spec_of(search, points))).status();
+  };
+  for (const char* search : {"tpe", "gp", "cmaes", "bohb", "mobster", "dehb", "auto"}) {
+    INFO(search);
+    const absl::Status refused = status_of(search, R"([{"lr":1},{"lr":2}])");
+    const std::string path = "search/" + std::string(search) + "/points/1/lr";
+    CHECK(MessageOf(refused) == path + ": 2 lies outside the range of space/lr, from 0.001 to 1");
+    CHECK(SpecPathOf(refused) == path);
+    CHECK(status_of(search, R"([{"lr":0.001},{"lr":1.0000000001,"noise":99},{"kind":"c"}])").ok());
+  }
+  CHECK(MessageOf(status_of("tpe", R"([{"net/n":9}])")) ==
+        "search/tpe/points/0/net/n: 9 lies outside the range of space/net/n, from 1 to 8");
+  // What was searched by an earlier release goes on.
+  const auto reading = ReadJournalledExperiment({.text = spec_of("tpe", R"([{"lr":2}])")});
+  CHECK(reading.warnings.empty());
+  CHECK(PointsOf(reading.spec).size() == 1);
+}
+
+TEST_CASE("spec: a scheduler that would make too many rungs is refused, not cut") {
+  const auto spec_of = [&](const std::string& scheduler) {
+    return R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{)" + scheduler + "}}";
+  };
+  for (const char* name : {"asha", "asha_promotion", "pasha"}) {
+    INFO(name);
+    const std::string scheduler =
+        "\"" + std::string(name) + R"(":{"max_t":1000,"reduction_factor":)";
+    const absl::Status refused =
+        ParseExperimentSpec(*Json::Parse(spec_of(scheduler + "1.0001}"))).status();
+    const std::string path = "scheduler/" + std::string(name) + "/reduction_factor";
+    CHECK(MessageOf(refused) == path +
+                                    ": 1.0001 makes more than 4096 rungs between "
+                                    "grace_period 1 and max_t 1000");
+    CHECK(HintOf(refused) == "at least 1.0017 is needed; usual values are 2 to 4");
+    CHECK(ParseExperimentSpec(*Json::Parse(spec_of(scheduler + "1.0017}"))).ok());
+    const auto reading = ReadJournalledExperiment({.text = spec_of(scheduler + "1.0001}")});
+    CHECK(reading.warnings.empty());
+    CHECK(reading.spec.scheduler.options.GetDouble("reduction_factor") == 1.0001);
+  }
+}
+
 TEST_CASE("journalled spec: a range that is refused today is drawn from as it was") {
   const auto reading = ReadJournalledExperiment(
       {.text = R"({"experiment":"e","command":["x"],"space":{"x":{"quniform":[0,1,1e-20]}}})"});

@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import random
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
@@ -122,7 +123,7 @@ class Optimizer:
         self._told: list[int] = []  # The numbers of told trials, in the order of telling.
         self._open()
 
-    def _open(self) -> None:
+    def _open(self, saved: bool = False) -> None:
         encoded, self._table = encode_space(self._space)
         self._computed = computed(self._space)
         spec = {
@@ -138,7 +139,7 @@ class Optimizer:
             spec["constraints"] = self.constraints
         self._bridge = BridgeDriver([find_binary(), "bridge", "--optimize"], embedded=False)
         try:
-            self._bridge.call("open", spec=spec, seed=self.seed & _MASK)
+            self._bridge.call("open", spec=spec, seed=self.seed & _MASK, saved=saved)
         except BaseException:
             self._bridge.close()
             raise
@@ -270,8 +271,9 @@ class Optimizer:
     ) -> OptimizerTrial:
         """Adds a trial that was run elsewhere, with its value: the algorithm learns from it.
 
-        config: all parameters of the space. value, error: as of tell(). Raises ValueError for
-        parameters that the space does not have.
+        config: all parameters of the space. value, error: as of tell(). Nothing is learned from a
+        configuration that lies outside the space, or lacks a parameter; a warning says so. Raises
+        ValueError for parameters that the space does not have.
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
@@ -279,8 +281,11 @@ class Optimizer:
         if unknown:
             raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
         wire = json_config(config)
-        self._call("add", params=[wire])
-        self._wire.append(wire)
+        unused = self._call("add", params=[wire], elsewhere=True)["unused"]
+        if unused:
+            text = f"{shown(config)} lies outside the space or lacks a parameter"
+            warnings.warn(f"Optimizer.add: {text}; nothing is learned from it", stacklevel=2)
+        self._wire.append({} if unused else wire)
         trial = OptimizerTrial(len(self.trials), copy.deepcopy(config))
         self.trials.append(trial)
         self.tell(trial, value, error=error)
@@ -361,7 +366,7 @@ class Optimizer:
         self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
         self.constraints = state.get("constraints", {})
         self._takes_lists = bool(state.get("takes_lists"))
-        self._open()
+        self._open(saved=True)
         self._call("add", params=self._wire)
         for number in self._told:
             self._tell(number, self.trials[number].value, self.trials[number].values)

@@ -121,7 +121,8 @@ class TimeoutStopper(Stopper):
 class TrialPlateauStopper(Stopper):
     """Ends a trial whose metric no longer changes: the deviation of its last values is <= std.
 
-    num_results: the number of values that are compared; grace_period: results before that;
+    num_results: the number of values that are compared (one value never deviates: with 1 every
+    trial ends at its result grace_period, as in Ray); grace_period: results before that;
     metric_threshold with mode: only trials above (max) or below (min) it are ended. The head has
     the rule; a trial that is restarted begins to count anew there.
     """
