@@ -9,6 +9,7 @@
 #include "cli/client/head_client.h"
 #include "cli/client/home.h"
 #include "common/base/json.h"
+#include "common/base/time.h"
 
 namespace rt {
 
@@ -27,8 +28,9 @@ std::vector<Finding> ExamineMachine(const Home& home);
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 
 // Runs rt-probe on the gpus of this machine, which takes seconds and most of their free memory.
-// `probe`: its report; null when there is none.
-std::vector<Finding> ExamineGpus(Json& probe);
+// `probe`: its report; null when there is none. A gpu that hangs never answers, so each program may
+// take `most`.
+std::vector<Finding> ExamineGpus(Json& probe, Millis most = 120'000);
 // Uuids of the cluster's gpus that attempts hold now; none when the head does not answer.
 std::set<std::string> GpusInUse(const Home& home, const std::string& name);
 // Tells the head what the probe found. A gpu that is well leaves quarantine, where a probe may end

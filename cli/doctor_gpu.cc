@@ -1,5 +1,6 @@
 // `rt doctor --gpu`: what rt-probe finds on this machine's gpus, and whether its driver can suspend
 // processes.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -19,12 +20,13 @@ namespace {
 
 using Grade = Finding::Grade;
 
-constexpr Millis kProbeMax = 120'000;  // A probe takes seconds; a gpu that hangs never answers.
+constexpr Millis kTimeToReport = 20'000;  // The probe names what hangs so long before its end.
 constexpr char kRepair[] =
     "take it out of use or repair it; rt doctor --gpu ends its quarantine once it is well";
 
 // Returns the JSON that one of rt's programs printed, also when the program failed.
-absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::string>& flags) {
+absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::string>& flags,
+                                Millis most) {
   RT_ASSIGN_OR_RETURN(const std::string binaries, BinaryDirectory());
   std::string path = binaries + "/" + name;
   if (name == "rt-probe") {
@@ -33,7 +35,7 @@ absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::
   if (!Exists(path)) return NotFound(name + " is not installed here");
   std::vector<std::string> argv = {path};
   argv.insert(argv.end(), flags.begin(), flags.end());
-  RT_ASSIGN_OR_RETURN(const ProgramResult done, RunProgram({.argv = argv}, "", kProbeMax));
+  RT_ASSIGN_OR_RETURN(const ProgramResult done, RunProgram({.argv = argv}, "", most));
   absl::StatusOr<Json> told = Json::Parse(done.output);
   if (told.ok() && told->is_object()) return told;
   return absl::InternalError(ToAbsl(name + ": " + ToString(done.exit) + ": " + done.output));
@@ -199,15 +201,22 @@ std::vector<Finding> JudgeProbe(const Json& report) {
   return findings;
 }
 
-std::vector<Finding> ExamineGpus(Json& probe) {
+std::vector<Finding> ExamineGpus(Json& probe, Millis most) {
   std::vector<Finding> findings;
-  const absl::StatusOr<Json> asked = AskProgram("rt-probe", {});
+  const auto within = static_cast<double>(std::max(most / 2, most - kTimeToReport)) / 1e3;
+  const absl::StatusOr<Json> asked =
+      AskProgram("rt-probe", {"--within", FormatDouble(within)}, most);
   probe = asked.ok() ? *asked : Json();
   if (asked.ok()) findings = JudgeProbe(probe);
+  else if (absl::IsDeadlineExceeded(asked.status()))
+    findings.push_back({"gpu-probe", Grade::kFail,
+                        MessageOf(asked.status()) + ": the driver or a gpu hangs",
+                        "rt node show NODE names a gpu about which NVML does not answer; reset it, "
+                        "or boot the machine"});
   else
     findings.push_back({"gpu-probe", Grade::kWarn, MessageOf(asked.status()),
                         "build rt where CMake finds nvcc (CUDA Toolkit)"});
-  const absl::StatusOr<Json> suspend = AskProgram("rt-gpu-suspend", {"check"});
+  const absl::StatusOr<Json> suspend = AskProgram("rt-gpu-suspend", {"check"}, most);
   const std::string why = suspend.ok() ? suspend->GetString("error") : MessageOf(suspend.status());
   findings.push_back(
       {"gpu-suspend", why.empty() ? Grade::kOk : Grade::kWarn,

@@ -17,6 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A process that waits in a driver that hangs dies when the driver lets it, which may be never.
+constexpr Millis kDieMax = 2'000;
 constexpr size_t kPipeBytesMax = 1 << 20;  // No pipe here holds more: the default bound of Linux.
 
 // The program's standard input, whole: no pipe that could block or break.
@@ -71,7 +73,7 @@ absl::StatusOr<ProgramResult> RunProgram(const SpawnOptions& options, std::strin
   }
   if (!exit.has_value()) {
     (void)process.Kill(SIGKILL, options.setsid);
-    process.Wait(-1);
+    process.Wait(kDieMax);
     return absl::DeadlineExceededError(ToAbsl(options.argv[0] + " did not end within " +
                                               std::to_string(wait_for) + " ms"));
   }

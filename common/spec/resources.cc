@@ -85,9 +85,12 @@ std::string FormatBytes(Bytes bytes) {
 }  // namespace
 
 bool Resources::Fits(const Resources& free) const {
-  if (cpu > free.cpu || gpu > free.gpu || memory > free.memory) return false;
-  return std::all_of(custom.begin(), custom.end(),
-                     [&](const auto& item) { return item.second <= Free(free, item.first); });
+  // Less than nothing is left of the gpus of a node when one that an attempt holds has failed: what
+  // needs no gpu fits all the same.
+  const auto fits = [](int64_t wanted, int64_t left) { return wanted <= 0 || wanted <= left; };
+  return fits(cpu, free.cpu) && fits(gpu, free.gpu) && fits(memory, free.memory) &&
+         std::all_of(custom.begin(), custom.end(),
+                     [&](const auto& item) { return fits(item.second, Free(free, item.first)); });
 }
 
 void Resources::Add(const Resources& other) {

@@ -144,6 +144,8 @@ Resources FreeOn(const World& world, NodeId id) {
   auto index = world.index.nodes.find(id);
   if (index == world.index.nodes.end()) return free;
   free.Subtract(index->second.used);
+  // An attempt may hold a gpu that has failed and is not offered any more.
+  free.gpu = std::max<int64_t>(free.gpu, 0);
   if (node.inventory.resources.gpu > 0)
     free.gpu = LargestGpuRequest(FreeDevices(node, index->second));
   return free;

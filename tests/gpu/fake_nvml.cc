@@ -3,7 +3,7 @@
 //   UUID,NAME,BYTES,HEALTH[,KEY=N...]   a gpu
 //   +UUID,NAME,BYTES,ok[,KEY=N...]      a MIG slice of the gpu above it, which is in MIG mode then
 // HEALTH is ok, lost, reset, or hang: no call about its memory returns until the file says
-// otherwise.
+// otherwise. The library does not start while the file that FAKE_NVML_HANG names exists.
 // Keys: util, mem_util, used (bytes), temp, power and limit (mW), sm, memclock (MHz), throttle,
 // ecc, dbe, remapped, remap_failed, retired, links (NVLinks that are up), peer (they end at the gpu
 // of this number), switch (at this NVSwitch), island (of one number: below one PCIe switch), gen,
@@ -108,7 +108,12 @@ struct FakeMemory {
   unsigned long long total, free, used;
 };
 
-int nvmlInit_v2() { return std::getenv("FAKE_NVML") == nullptr ? kNoDriver : kSuccess; }
+int nvmlInit_v2() {
+  const char* hang = std::getenv("FAKE_NVML_HANG");
+  while (hang != nullptr && std::ifstream(hang).good())
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return std::getenv("FAKE_NVML") == nullptr ? kNoDriver : kSuccess;
+}
 int nvmlShutdown() { return kSuccess; }
 const char* nvmlErrorString(int code) {
   switch (code) {

@@ -3,24 +3,20 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <fstream>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "common/base/limits.h"
 #include "common/run/clock.h"
 #include "common/spec/resources.h"
-#include "tests/temp_dir.h"
+#include "tests/gpu/watched_machine.h"
 
 namespace rt::worker {
 namespace {
@@ -28,63 +24,6 @@ namespace {
 constexpr char kHealthy[] =
     "GPU-a,NVIDIA H100,80000000000,ok,util=90,used=1000000000,temp=60,power=500000,sm=1980,gen=5,"
     "links=18,throttle=4\n";
-
-struct WatchedMachine {
-  TempDir dir{"gpuwatch"};
-  const std::string file = dir.File("gpus.txt");
-  WatchedMachine() { ::setenv("FAKE_NVML", file.c_str(), 1); }
-  ~WatchedMachine() { ::unsetenv("FAKE_NVML"); }
-  // Whole or not at all: the library reads at any moment.
-  void Has(const std::string& lines) const {
-    std::ofstream(file + ".new") << lines;
-    ::rename((file + ".new").c_str(), file.c_str());
-  }
-};
-
-bool Comes(const std::function<bool()>& condition, int seconds = 20) {
-  for (int i = 0; i < seconds * 100; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return condition();
-}
-
-Fence FenceOfTrial(uint32_t trial) {
-  return {{Owner::Of(TrialId{ExperimentId{1}, trial}), 1, 1}, 0};
-}
-
-// A process with an attempt's token in its environment; ended with this.
-struct Leftover7 {
-  const pid_t pid;
-  Leftover7() : Leftover7(::fork()) {
-    if (pid != 0) return;
-    ::execle("/bin/sleep", "sleep", "60", nullptr, Environment().data());
-    ::_exit(1);
-  }
-  explicit Leftover7(pid_t child) : pid(child) {
-    // Its environment is that of the attempt once the program has begun.
-    if (pid != 0) CHECK(Comes([this] { return Is(Environment().front()); }));
-  }
-  // Whether this is the first variable of its environment.
-  bool Is(const std::string& variable) const {
-    std::ifstream environment("/proc/" + std::to_string(pid) + "/environ");
-    std::string text;
-    return std::getline(environment, text, '\0') && text == variable;
-  }
-  ~Leftover7() {
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-  }
-  static std::vector<char*> Environment() {
-    static char token[] = "RT_TOKEN=0123456789abcdef";
-    return {token, nullptr};
-  }
-  bool HasEnded() const {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == pid;
-  }
-};
 
 }  // namespace
 
@@ -333,74 +272,6 @@ TEST_CASE("gpu watch: a drain of a gpu that the worker does not have ends with i
   CHECK(drains("boot1", {.share = 1, .shares = 2}));
   machine.Has("GPU-a,H,9,ok\nGPU-c,H,9,ok\n");
   CHECK(!drains("boot2", {}));
-}
-
-TEST_CASE("gpu watch: gpus of a driver that hangs at the start are offered once it answers") {
-  WatchedMachine machine;
-  machine.Has("GPU-a,H,80000000000,hang\n");
-  GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"), /*call_max=*/300);
-  REQUIRE(watch.Open().ok());
-  CHECK(watch.gpus().empty());
-  std::atomic<int> changes{0};
-  std::atomic<bool> drains{false};
-  watch.Start({.on_change = [&] { ++changes; },
-               .on_drain = [&](const std::string& why) { drains = !why.empty(); }});
-  CHECK(Comes([&] { return drains.load(); }));
-  machine.Has("GPU-a,H,80000000000,ok\n");
-  CHECK(Comes([&] { return watch.units() == kUnit && changes > 0 && !drains; }));
-  REQUIRE(watch.gpus().size() == 1);
-  CHECK(watch.gpus()[0].facts.fault.empty());
-}
-
-TEST_CASE("gpu watch: a driver that hangs stops neither the answers nor the end of the watch") {
-  WatchedMachine machine;
-  machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
-  std::atomic<bool> drains{false};
-  {
-    GpuWatch watch({}, machine.dir.path(), "boot1", machine.dir.File("kmsg"),
-                   /*call_max=*/300);
-    REQUIRE(watch.Open().ok());
-    watch.Start(
-        {.on_change = [] {}, .on_drain = [&](const std::string& why) { drains = !why.empty(); }});
-    machine.Has("GPU-a,H,80000000000,hang\n");
-    CHECK(Comes([&] { return watch.units() == 0; }));
-    CHECK(watch.gpus()[0].facts.fault == "its driver does not answer");
-    CHECK(Comes([&] { return drains.load(); }));
-    const Fence fence = FenceOfTrial(1);
-    watch.Begin({.fence = fence, .uuids = {"GPU-a"}, .units = kUnit, .token = "x"});
-    watch.End(fence);
-    CHECK(watch.IsGivenBack(fence));
-    machine.Has("GPU-a,H,80000000000,ok,used=500000000\n");
-    CHECK(Comes([&] { return watch.units() == kUnit && !drains; }));
-    machine.Has("GPU-a,H,80000000000,hang\n");
-    CHECK(Comes([&] { return watch.units() == 0; }));
-  }
-  machine.Has(kHealthy);  // The thread that was left behind can end.
-}
-
-TEST_CASE("gpu watch: a driver that begins to hang at the end does not hold up the end") {
-  WatchedMachine machine;
-  machine.Has("GPU-a,H,80000000000,ok\n");
-  auto watch = std::make_unique<GpuWatch>(GpuChoice{}, machine.dir.path(), "boot1",
-                                          machine.dir.File("kmsg"), /*call_max=*/600'000);
-  REQUIRE(watch->Open().ok());
-  watch->Start([] {});
-  machine.Has("GPU-a,H,80000000000,hang\n");
-  const int64_t at = watch->samples()[0].at;  // The call after the last sample hangs.
-  CHECK(Comes([&] { return WallClock() - at > 2 * limits::kGpuSampleEvery; }));
-  std::atomic<bool> ended{false};
-  std::atomic<Millis> again{0};
-  std::thread end([&] {
-    watch->Stop();
-    const Millis stopped_at = SteadyClock();
-    watch.reset();  // It stops the watch as well.
-    again = SteadyClock() - stopped_at;
-    ended = true;
-  });
-  CHECK(Comes([&] { return ended.load(); }));
-  CHECK(again < 1'000);
-  machine.Has(kHealthy);  // The thread that was left behind can end.
-  end.join();
 }
 
 TEST_CASE("gpu watch: no end of an attempt is told before the fault that the kernel logged") {

@@ -1,6 +1,11 @@
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "cli/doctor.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 using Grade = Finding::Grade;
@@ -80,4 +85,20 @@ TEST_CASE("doctor: a checkpoint store warns from 90 % of its quota, and fails wh
   CHECK(full.message == "900 B of 1000 B used: new checkpoints wait (no)");
   CHECK(judge(R"({"used_bytes":9,"quota_bytes":null,"refused":true,"reason":"disk"})").grade ==
         Grade::kFail);
+}
+
+TEST_CASE("doctor: a probe that hangs fails, and is not called missing") {
+  TempDir dir("doctor");
+  const std::string probe = dir.File("rt-probe");
+  std::ofstream(probe) << "#!/bin/sh\nexec sleep 60\n";
+  REQUIRE(::chmod(probe.c_str(), 0700) == 0);
+  ::setenv("RT_PROBE", probe.c_str(), 1);
+  Json report;
+  const std::vector<Finding> findings = ExamineGpus(report, 500);
+  ::unsetenv("RT_PROBE");
+  REQUIRE(!findings.empty());
+  CHECK(findings[0].grade == Grade::kFail);
+  CHECK(findings[0].message == probe + " did not end within 500 ms: the driver or a gpu hangs");
+  CHECK(findings[0].hint.find("rt node show NODE") != std::string::npos);
+  CHECK(!report.is_object());
 }

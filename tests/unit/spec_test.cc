@@ -230,6 +230,8 @@ TEST_CASE("resources: fractions are exact and shortages are named") {
   CHECK(DescribeShortage(*wanted, *free, *ParseResourcesFlag("cpu=4,gpu=2")) ==
         "1 of 4 cpu free, 0 of 2 gpu free, 0 of 0 tpu free");
   CHECK(DescribeShortage(*ParseResourcesFlag("cpu=2"), *free, *free) == "1 of 1 free");
+  CHECK(ParseResourcesFlag("cpu=1")->Fits(Resources{.cpu = kUnit, .gpu = -kUnit}));
+  CHECK(!ParseResourcesFlag("cpu=1,gpu=1")->Fits(Resources{.cpu = kUnit, .gpu = -kUnit}));
   CHECK(!ParseResourcesFlag("cpu").ok());
   CHECK(!ParseResourcesFlag("cpu=-1").ok());
 }

@@ -135,6 +135,18 @@ TEST_CASE("freezer: all processes of a tree stop, and continue") {
   CHECK(place.Calls("suspend") == 0);
 }
 
+TEST_CASE("freezer: nothing is frozen whose gpus are not known to be free then") {
+  Place place;
+  Tree tree("");
+  FreezeJob job = place.JobOf(tree, true);
+  job.gpu_hang = "its driver does not answer";  // So that gpu_users is empty.
+  const FreezeEnd end = place.freezer.Freeze(job);
+  CHECK(end.why == "its driver does not answer");
+  CHECK(!end.is_broken);
+  CHECK(tree.Runs());
+  CHECK(place.note().step == FreezeStep::kNone);
+}
+
 TEST_CASE("freezer: what is on gpus moves first, and comes back last") {
   Place place;
   Tree tree(place.dir.path() + "/libcuda.so.1");

@@ -27,7 +27,8 @@ class GpuHolds {
   virtual void Begin(const GpuHolder& holder) = 0;
   // Its program has ended: what still holds memory there is ended.
   virtual void End(const Fence& fence) = 0;
-  // Since End: whether its gpus are free, or were said not to be. True for those that held none.
+  // Since End: whether its gpus are free, or are said not to be, or cannot be checked because the
+  // driver hangs: then they take no work until they were. True for those that held none.
   virtual bool IsGivenBack(const Fence& fence) const = 0;
   // It is frozen, and has nothing on its gpus until it is not: others may have them.
   virtual void SetFrozen(const Fence& fence, bool frozen) = 0;
@@ -35,6 +36,9 @@ class GpuHolds {
   virtual std::vector<GpuProcess> ProcessesOn(const Fence& fence) const = 0;
   // So far; also after its end, until Forget.
   virtual GpuUse UseOf(const Fence& fence) const = 0;
+  // Why nothing is known of the gpus that it holds now: the driver hangs. "": it does not, or it
+  // holds none.
+  virtual std::string HangOf(const Fence& fence) const = 0;
   // A fault of a gpu of its while it ran; "": there was none.
   virtual std::string FaultOf(const Fence& fence) const = 0;
   // A probe has found this wrong with a gpu: it is quarantined, and what holds it has this fault.

@@ -34,6 +34,7 @@ class GpuAttempts {
 
   GpuUse UseOf(const Fence& fence, Millis now) const;
   std::string FaultOf(const Fence& fence) const;
+  bool HoldsAny(const Fence& fence) const { return held_.contains(fence); }
   // The gpus that are the attempt's alone.
   std::vector<std::string> WholeOf(const Fence& fence) const;
   bool IsGivenBack(const Fence& fence) const;

@@ -31,6 +31,7 @@ std::vector<GpuProcess> GpuWatch::ProcessesOn(const Fence& fence) const {
   return impl_->ProcessesOn(fence);
 }
 GpuUse GpuWatch::UseOf(const Fence& fence) const { return impl_->UseOf(fence); }
+std::string GpuWatch::HangOf(const Fence& fence) const { return impl_->HangOf(fence); }
 std::string GpuWatch::FaultOf(const Fence& fence) const { return impl_->FaultOf(fence); }
 bool GpuWatch::Condemn(const std::string& uuid, const std::string& what) {
   return impl_->Condemn(uuid, what);

@@ -5,7 +5,8 @@
 // them every second, and looks more often while gpus are being given back. The second waits for the
 // driver's events. The third calls no driver: it reads the kernel's log, and notices when a call of
 // the first does not return. A driver that hangs holds up the first two and nobody else: all other
-// functions answer from what was seen before, and Stop leaves the threads behind.
+// functions answer from what was seen before, and Stop leaves the threads behind. The gpu about
+// which the driver does not answer is quarantined, and none takes work until the call returns.
 #pragma once
 
 #include <functional>
@@ -46,6 +47,7 @@ class GpuWatch : public GpuHolds {
   void Start(std::function<void()> on_change) { Start(GpuWatchEvents{std::move(on_change)}); }
   void Stop();
 
+  // While the driver hangs before it has listed any: one gpu with a fault, which stands for all.
   std::vector<Gpu> gpus() const;
   int64_t units() const;
   // The newest of each of gpus(); none while the driver hangs.
@@ -62,6 +64,7 @@ class GpuWatch : public GpuHolds {
   bool IsGivenBack(const Fence& fence) const override;
   std::vector<GpuProcess> ProcessesOn(const Fence& fence) const override;
   GpuUse UseOf(const Fence& fence) const override;
+  std::string HangOf(const Fence& fence) const override;
   std::string FaultOf(const Fence& fence) const override;
   bool Condemn(const std::string& uuid, const std::string& what) override;
   void BlameMachine(const Fence& fence, const std::string& what) override;

@@ -116,14 +116,18 @@ std::vector<Gpu> GpuWatch::Impl::All() const {
     if (!gpu.facts.fault.empty()) continue;
     const auto kept = kept_.find(gpu.facts.uuid);
     if (quarantined != nullptr) gpu.facts.fault = quarantined->why;
-    else if (hangs_) gpu.facts.fault = "its driver does not answer";
+    else if (hangs_) gpu.facts.fault = HangText();
     else if (kept != kept_.end()) gpu.facts.fault = kept->second;
   }
   return all;
 }
 
+std::string GpuWatch::Impl::HangText() const {
+  return std::string("its driver does not answer") +
+         (hung_.empty() ? "" : ": a call about gpu " + hung_ + " hangs");
+}
+
 std::string GpuWatch::Impl::WhyDrain() const {
-  if (hangs_) return "the driver of its gpus does not answer";
   std::vector<std::string> listed;
   for (const Gpu& gpu : Chosen(all_)) listed.push_back(gpu.facts.uuid);
   return quarantine_.WhyDrain(listed);
@@ -131,7 +135,13 @@ std::string GpuWatch::Impl::WhyDrain() const {
 
 std::vector<Gpu> GpuWatch::Impl::gpus() const {
   std::lock_guard lock(mutex_);
-  if (all_.empty() && hangs_) return {};
+  if (all_.empty() && hangs_) {
+    Gpu unknown;
+    unknown.facts.uuid = hung_.empty() ? "unknown" : hung_;
+    unknown.facts.name = "gpu";
+    unknown.facts.fault = HangText();
+    return {unknown};
+  }
   return Chosen(All());
 }
 
@@ -198,7 +208,8 @@ void GpuWatch::Impl::End(const Fence& fence) {
   {
     std::lock_guard lock(mutex_);
     attempts_.End(fence, SteadyClock());
-    if (!nvml_) attempts_.NoteGivenBack(fence);  // Without NVML the use of a gpu is unknown.
+    if (hangs_) KeepUnchecked();
+    else if (!nvml_) attempts_.NoteGivenBack(fence);  // Without NVML nothing is known of its use.
   }
   wake_.notify_all();
 }
@@ -221,12 +232,17 @@ std::vector<GpuProcess> GpuWatch::Impl::ProcessesOn(const Fence& fence) const {
 
 bool GpuWatch::Impl::IsGivenBack(const Fence& fence) const {
   std::lock_guard lock(mutex_);
-  return hangs_ || (taking_ == 0 && attempts_.IsGivenBack(fence));
+  return taking_ == 0 && attempts_.IsGivenBack(fence);
 }
 
 GpuUse GpuWatch::Impl::UseOf(const Fence& fence) const {
   std::lock_guard lock(mutex_);
   return attempts_.UseOf(fence, SteadyClock());
+}
+
+std::string GpuWatch::Impl::HangOf(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  return hangs_ && attempts_.HoldsAny(fence) ? HangText() : "";
 }
 
 std::string GpuWatch::Impl::FaultOf(const Fence& fence) const {

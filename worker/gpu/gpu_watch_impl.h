@@ -41,6 +41,7 @@ class GpuWatch::Impl {
   bool IsGivenBack(const Fence& fence) const;
   std::vector<GpuProcess> ProcessesOn(const Fence& fence) const;
   GpuUse UseOf(const Fence& fence) const;
+  std::string HangOf(const Fence& fence) const;
   std::string FaultOf(const Fence& fence) const;
   bool Condemn(const std::string& uuid, const std::string& what);
   void BlameMachine(const Fence& fence, const std::string& what);
@@ -63,6 +64,9 @@ class GpuWatch::Impl {
   void KeepQuarantine();  // In its file.
   void ReadKernelLog();
   void NoteHang();
+  bool NoteHung(const Nvml::Asked& asked);  // Returns whether quarantine_ changed. Needs mutex_.
+  std::string HangText() const;             // While hangs_. Needs mutex_.
+  void KeepUnchecked();  // The gpus of what has ended, until they can be checked. Needs mutex_.
   void Tell();  // The events, where something changed since the last call.
   void RunThread(const std::shared_ptr<Impl>& self, std::thread& thread, void (Impl::*run)());
   bool IsStopping() const;
@@ -89,6 +93,7 @@ class GpuWatch::Impl {
   int running_ = 0;      // Threads.
   bool opened_ = false;  // The first look is over, whatever it found.
   bool hangs_ = false;
+  std::string hung_;  // The gpu about which the driver has not answered; "": it is not known.
   GpuWatchEvents on_;
   std::vector<Gpu> all_;  // Of the machine, by number, as NVML tells them.
   Quarantine quarantine_;

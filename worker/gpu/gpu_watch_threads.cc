@@ -6,6 +6,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/spec/resources.h"
@@ -159,8 +160,9 @@ Leftover GpuWatch::Impl::LookAt(const GpuAttempts::Ending& ending, const std::st
     std::lock_guard lock(mutex_);
     NameProcesses(holders->processes);
     if (const auto found = idle_.find(uuid); found != idle_.end()) idle = found->second;
+    const std::string& token = ending.holder.token;  // Its attempt may be forgotten by now.
     for (const GpuProcess& process : holders->processes)
-      if (process.attempt == ToString(ending.holder.fence)) own.insert(process.pid);
+      if (!token.empty() && processes_.Of(process.pid).token == token) own.insert(process.pid);
   }
   for (uint64_t pid : own) {  // It takes the driver a while to take its memory back.
     if (!processes_.End(pid, ending.holder.token)) continue;
@@ -238,21 +240,54 @@ void GpuWatch::Impl::RunEvents() {
   }
 }
 
+// The thread that hangs is the one that would see whether their memory is free.
+void GpuWatch::Impl::KeepUnchecked() {
+  for (const GpuAttempts::Ending& ending : attempts_.Endings()) {
+    attempts_.NoteGivenBack(ending.holder.fence);
+    given_back_ = true;
+    for (const std::string& uuid : ending.holder.uuids) {
+      kept_[uuid] = "its driver did not say whether " + rt::ToString(ending.holder.fence) +
+                    " has given its memory back";
+      kept_by_[uuid] = ending;
+    }
+  }
+}
+
+// As after an Xid of the class quarantine: what runs there is ended if it does not end.
+bool GpuWatch::Impl::NoteHung(const Nvml::Asked& asked) {
+  const std::string& uuid = asked.uuid;
+  const bool is_hung = !uuid.empty() && SteadyClock() - asked.since >= call_max_;
+  if (!is_hung) return false;
+  const std::string what = "NVML did not answer about it for " +
+                           FormatDouble(static_cast<double>(call_max_) / 1e3) + " s";
+  const std::string why = "gpu " + uuid + ": " + what;
+  if (hung_ != uuid) {
+    RT_LOG(kError) << why;
+    for (const Fence& fence : attempts_.NoteFault({uuid}, why)) struck_.emplace_back(fence, why);
+  }
+  hung_ = uuid;
+  return quarantine_.Add(uuid, {.why = what}, WallClock());
+}
+
 void GpuWatch::Impl::NoteHang() {
   const Millis since = call_since_;
   const bool hangs = since != 0 && SteadyClock() - since >= call_max_;
+  bool keeps = false;
   {
     std::lock_guard lock(mutex_);
-    if (hangs == hangs_) return;
-    hangs_ = hangs;
-    given_back_ = given_back_ || hangs;
-    if (hangs) {
+    if (hangs && nvml_) keeps = NoteHung(nvml_->asked());
+    if (hangs && !hangs_) {
       RT_LOG(kError) << "NVML has not answered for " << call_max_ / 1'000
                      << " s: no gpu takes work until it does";
-    } else {
-      RT_LOG(kInfo) << "NVML answers again";
     }
+    if (!hangs && hangs_) {
+      RT_LOG(kInfo) << "NVML answers again";
+      hung_.clear();
+    }
+    hangs_ = hangs;
+    if (hangs) KeepUnchecked();
   }
+  if (keeps) KeepQuarantine();
 }
 
 void GpuWatch::Impl::RunMonitor() {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "worker/gpu/nvml_library.h"
 #include "worker/gpu/symbols.h"
 
@@ -31,6 +32,16 @@ Nvml::Library::~Library() {
   if (events != nullptr) event_free(events);
   if (is_initialised) shutdown();
   if (handle != nullptr) ::dlclose(handle);
+}
+
+Nvml::Library::Asking::Asking(const Library& library, const std::string& uuid) : library_(library) {
+  std::lock_guard lock(library_.asked_mutex);
+  library_.asked = {uuid, SteadyClock()};
+}
+
+Nvml::Library::Asking::~Asking() {
+  std::lock_guard lock(library_.asked_mutex);
+  library_.asked = {};
 }
 
 template <class Function>
@@ -106,6 +117,7 @@ void Nvml::Describe(const Library& library, Device one, std::vector<FoundGpu>& f
   if (library.uuid(one, text, sizeof text) != kSuccess) return;
   FoundGpu gpu;
   gpu.uuid = text;
+  const Library::Asking asking(library, gpu.uuid);
   if (library.name(one, text, sizeof text) == kSuccess) gpu.name = text;
   nvml::Memory bytes{};
   const int code = library.memory(one, &bytes);
@@ -116,7 +128,8 @@ void Nvml::Describe(const Library& library, Device one, std::vector<FoundGpu>& f
   found.push_back(std::move(gpu));
 }
 
-void Nvml::DescribeSlices(Library& library, Device one, std::vector<FoundGpu>& found) {
+void Nvml::DescribeSlices(Library& library, Device one, unsigned number,
+                          std::vector<FoundGpu>& found) {
   unsigned slots = 0;
   nvml::Pci pci{};
   const bool has_bus = library.pci != nullptr && library.pci(one, &pci) == kSuccess;
@@ -128,7 +141,7 @@ void Nvml::DescribeSlices(Library& library, Device one, std::vector<FoundGpu>& f
     Describe(library, slice, found);
     if (found.size() == before) continue;
     if (has_bus) found.back().bus = BusOf(pci);
-    library.listed.push_back({found.back().uuid, slice, one});
+    library.listed.push_back({found.back().uuid, slice, one, number});
   }
 }
 
@@ -171,6 +184,7 @@ void Nvml::FindIslands(const Library& library, std::vector<FoundGpu>& found) {
   };
   std::map<uint32_t, std::vector<size_t>> islands;
   for (size_t i = 0; i < found.size(); ++i) {
+    const Library::Asking asking(library, found[i].uuid);
     if (!is_slice(i)) links[i] = library.LinksOf(library.listed[i].device);
     found[i].island = static_cast<uint32_t>(i);
     for (const auto& [island, members] : islands) {
@@ -182,6 +196,30 @@ void Nvml::FindIslands(const Library& library, std::vector<FoundGpu>& found) {
     }
     islands[found[i].island].push_back(i);
   }
+}
+
+// The gpu of this number or its slices. `known`: what was its uuid the last time; "": unknown.
+void Nvml::ListOne(Library& library, unsigned number, const std::string& known,
+                   std::vector<FoundGpu>& found) {
+  Device one = nullptr;
+  bool is_sliced = false;
+  {
+    const Library::Asking asking(library, known);
+    if (library.device(number, &one) != kSuccess) return;
+    unsigned current = 0, pending = 0;
+    is_sliced = library.mig_mode != nullptr && library.mig_count != nullptr &&
+                library.mig_device != nullptr &&
+                library.mig_mode(one, &current, &pending) == kSuccess && current == 1;
+  }
+  if (is_sliced) return DescribeSlices(library, one, number, found);
+  const size_t before = found.size();
+  Describe(library, one, found);
+  if (found.size() > before) library.listed.push_back({found.back().uuid, one, one, number});
+}
+
+Nvml::Asked Nvml::asked() const {
+  std::lock_guard lock(library_->asked_mutex);
+  return library_->asked;
 }
 
 absl::StatusOr<std::vector<FoundGpu>> Nvml::List() const {
@@ -196,17 +234,10 @@ absl::StatusOr<std::vector<FoundGpu>> Nvml::List() const {
     before = std::move(library.listed);
     library.listed.clear();
     for (unsigned i = 0; i < count; ++i) {
-      Device one = nullptr;
-      if (library.device(i, &one) != kSuccess) continue;
-      unsigned current = 0, pending = 0;
-      const bool is_sliced = library.mig_mode != nullptr && library.mig_count != nullptr &&
-                             library.mig_device != nullptr &&
-                             library.mig_mode(one, &current, &pending) == kSuccess && current == 1;
-      const size_t known = found.size();
-      if (is_sliced) DescribeSlices(library, one, found);
-      else Describe(library, one, found);
-      if (!is_sliced && found.size() > known)
-        library.listed.push_back({found.back().uuid, one, one});
+      const auto known =
+          std::find_if(before.begin(), before.end(),
+                       [i](const Library::Listed& listed) { return listed.number == i; });
+      ListOne(library, i, known == before.end() ? "" : known->uuid, found);
     }
     FindIslands(library, found);
   }

@@ -52,6 +52,14 @@ class Nvml {
   std::vector<GpuSample> Sample(const std::vector<GpuSample>& last) const;
   // nullopt: it is not listed, or the driver does not tell.
   std::optional<GpuHolders> HoldersOf(const std::string& uuid) const;
+  // Which gpu List, Sample or HoldersOf asks the driver about now, and since when by the steady
+  // clock. An empty uuid: about none, or about one whose uuid is not known yet. Never waits for the
+  // driver.
+  struct Asked {
+    std::string uuid;
+    Millis since = 0;
+  };
+  Asked asked() const;
   // The next event, or nullopt after `wait`. FailedPrecondition: this driver tells no events. One
   // thread.
   absl::StatusOr<std::optional<GpuEvent>> WaitForEvent(Millis wait) const;
@@ -60,7 +68,10 @@ class Nvml {
   struct Library;
   explicit Nvml(std::unique_ptr<Library> library);
   static void Describe(const Library& library, void* device, std::vector<FoundGpu>& found);
-  static void DescribeSlices(Library& library, void* device, std::vector<FoundGpu>& found);
+  static void ListOne(Library& library, unsigned number, const std::string& known,
+                      std::vector<FoundGpu>& found);
+  static void DescribeSlices(Library& library, void* device, unsigned number,
+                             std::vector<FoundGpu>& found);
   static void FindIslands(const Library& library, std::vector<FoundGpu>& found);
   static void SampleErrors(const Library& library, void* device, GpuSample& sample);
   static void SampleLinks(const Library& library, void* device, GpuSample& sample);

@@ -119,6 +119,21 @@ struct Nvml::Library {
     std::string uuid;
     Device device = nullptr;
     Device whole = nullptr;
+    unsigned number = 0;  // The library's, of `whole`.
+  };
+  // What Nvml::asked says.
+  mutable std::mutex asked_mutex;
+  mutable Asked asked;
+  // Lives as long as the library is asked about this gpu. One at a time.
+  class Asking {
+   public:
+    Asking(const Library& library, const std::string& uuid);
+    ~Asking();
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+
+   private:
+    const Library& library_;
   };
   mutable std::mutex mutex;
   std::vector<Listed> listed;

@@ -105,6 +105,7 @@ void Nvml::SampleLinks(const Library& library, void* device, GpuSample& sample) 
 
 GpuSample Nvml::SampleOf(const Library& library, const std::string& uuid, void* device,
                          const GpuSample* last) {
+  const Library::Asking asking(library, uuid);
   GpuSample sample = last == nullptr ? GpuSample{} : *last;
   sample.uuid = uuid;
   sample.processes.clear();
@@ -153,6 +154,7 @@ std::vector<GpuSample> Nvml::Sample(const std::vector<GpuSample>& last) const {
 std::optional<GpuHolders> Nvml::HoldersOf(const std::string& uuid) const {
   for (const Library::Listed& one : library_->all_listed()) {
     if (one.uuid != uuid) continue;
+    const Library::Asking asking(*library_, uuid);
     GpuHolders holders;
     nvml::Memory memory{};
     if (library_->MemoryOf(one.device, memory) != kSuccess) return std::nullopt;

@@ -236,6 +236,8 @@ FreezeEnd Freezer::Freeze(const FreezeJob& job) const {
   const bool is_frozen = note.step == FreezeStep::kFrozen;
   note.round = job.round;
   if (!is_frozen) {
+    if (job.has_gpus && !job.gpu_hang.empty() && note.step == FreezeStep::kNone)
+      return {.why = job.gpu_hang};
     if (std::string why = WhyNoMemory(job); !why.empty() && note.step == FreezeStep::kNone)
       return {.why = why};
     note.step = FreezeStep::kFreezing;

@@ -39,6 +39,7 @@ struct FreezeJob {
   std::string note;         // Path.
   uint32_t round = 0;
   bool has_gpus = false;
+  std::string gpu_hang;  // Why nobody knows who uses them: it is not frozen. "": that is known.
   std::vector<GpuProcess> gpu_users;  // Who holds memory of those that are its alone.
   Bytes gpu_memory = 0;    // That moves to the host: what it used at most.
   Bytes memory_limit = 0;  // Of the attempt; 0: none.

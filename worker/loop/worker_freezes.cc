@@ -24,6 +24,7 @@ FreezeJob WorkerLoop::FreezeJobOf(const LiveAttempt& live) const {
           .token = live.body().token,
           .note = live.dir().freeze(),
           .has_gpus = !live.body().gpu_uuids.empty(),
+          .gpu_hang = parts_.gpus.HangOf(live.fence()),
           .gpu_users = parts_.gpus.ProcessesOn(live.fence()),
           .gpu_memory = use.memory_peak * static_cast<Bytes>(live.body().gpu_uuids.size()),
           .memory_limit = live.body().limits().memory};

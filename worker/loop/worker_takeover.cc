@@ -40,7 +40,8 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
   const FreezeNote note = ReadFreezeNote((*live)->dir().freeze());
-  if (note.step != FreezeStep::kNone) parts_.gpus.SetFrozen(fence, true);
+  // In the middle of a freeze or a thaw it may have memory of its gpus.
+  if (note.step == FreezeStep::kFrozen) parts_.gpus.SetFrozen(fence, true);
   Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_suspended(),
                         (*live)->said_orphaned(), note.step, note.round});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
