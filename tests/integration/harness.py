@@ -24,16 +24,12 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60) 
     """Waits until `condition` answers something true, and returns it. Fails after `deadline_s`."""
     end = time.monotonic() + deadline_s
     while True:
-        began = time.monotonic()
         answer = condition()
-        now = time.monotonic()
         if answer:
             return answer
-        if now > end:
+        if time.monotonic() > end:
             raise AssertionError(f"waited {deadline_s} s in vain: {what}")
-        # The pace of polling, not a wait for something to have happened. A condition that runs `rt`
-        # takes a processor meanwhile: for a third of the time, which what it waits for can use.
-        time.sleep(min(max(0.02, 2 * (now - began)), 0.25))
+        time.sleep(0.02)  # The pace of polling, not a wait for something to have happened.
 
 
 # With what the Python tests need, where tests/python/venv.sh has made it.
