@@ -4,9 +4,9 @@
     real_epochs.py optuna TASK FROM:TO
 
 The first is for bench_fidelity: it reads lines `new ID VALUE...`, with the values in the order of
-the space, `next ID`, which it answers with the accuracy after one more epoch, and `end ID`. The second
-searches with Optuna's default sampler and successive halving, two trainings at a time of which each
-epoch takes the same time, and prints a line per seed as bench_fidelity does:
+the space, `next ID`, which it answers with the accuracy after one more epoch, and `end ID`. The
+second searches with Optuna's default sampler and successive halving, two trainings at a time of
+which each epoch takes the same time, and prints a line per seed as bench_fidelity does:
 
     real_TASK optuna SEED EPOCHS TRIALS BEST
 """

@@ -190,8 +190,7 @@ int main(int count, char** arguments) {
   for (const absl::string_view task : absl::StrSplit(real, ',', absl::SkipEmpty())) {
     const FidelityProblem problem = RealProblem(std::string(task), python);
     for (const Method& method : methods)
-      for (uint64_t seed = from; seed < to; ++seed)
-        RunToTarget(problem, method, seed, workers);
+      for (uint64_t seed = from; seed < to; ++seed) RunToTarget(problem, method, seed, workers);
   }
   if (!real.empty()) return 0;
   for (const FidelityProblem& problem : FidelityProblems())
