@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "cli/doctor.h"
 #include "cli/render/spans.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
@@ -95,7 +99,8 @@ Finding Cgroup() {
   return {"cgroup", Grade::kOk, "cgroup v2, writable at " + path, ""};
 }
 
-Finding Gpu() {
+// Waits for the driver, perhaps without end.
+Finding AskNvml() {
   bool driver = Exists("/proc/driver/nvidia/version");
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr && !driver) return {"gpu", Grade::kOk, "no NVIDIA driver here", ""};
@@ -113,6 +118,20 @@ Finding Gpu() {
             "run nvidia-smi; after an update of the driver, reboot"};
   return {"gpu", Grade::kOk, "NVML lists " + Counted(devices, "NVIDIA device", "NVIDIA devices"),
           ""};
+}
+
+// A driver that hangs keeps its thread; it ends with the process.
+Finding Gpu() {
+  std::promise<Finding> told;
+  std::future<Finding> finding = told.get_future();
+  std::thread([told = std::move(told)]() mutable { told.set_value(AskNvml()); }).detach();
+  if (finding.wait_for(std::chrono::milliseconds(limits::kGpuCallMax)) == std::future_status::ready)
+    return finding.get();
+  return {"gpu", Grade::kFail,
+          "NVML has not answered for " + std::to_string(limits::kGpuCallMax / 1'000) +
+              " s: the driver or a gpu hangs",
+          "rt node show NODE names a gpu about which NVML does not answer; reset it, or boot the "
+          "machine"};
 }
 
 Finding Files() {

@@ -62,14 +62,16 @@ struct Observed {
   ErrorInfo error;
   // A fault of a gpu that it held while it ran: its failure is the machine's. Empty: none.
   std::string gpu_fault;
+  // It was not started: its preflight failed, and named neither a gpu nor a link.
+  bool untested = false;
   GpuUse gpu;  // Also while it runs: so far.
   std::vector<ObservedLink> slow_links;  // Of a gang whose preflight failed for them.
   double bus_gbps = 0;  // What its preflight, which was well, measured between the gang's nodes.
 
   RT_FIELDS(Observed, fence, phase, pid, port, acked_seq, exit_code, signal, witnessed,
             launch_failed, suspended, orphaned, broken_checkpoint, hung, log_matches, last_seq,
-            reason, error, gpu_fault, gpu, frozen, freeze_refused, freeze_why, slow_links,
-            bus_gbps);
+            reason, error, gpu_fault, gpu, frozen, freeze_refused, freeze_why, slow_links, bus_gbps,
+            untested);
 };
 
 }  // namespace rt

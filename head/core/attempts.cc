@@ -1,5 +1,6 @@
 // Attempts: what a worker observes of them, and how they end.
 #include "common/base/check.h"
+#include "common/base/limits.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/freeze.h"
@@ -49,6 +50,10 @@ AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed
   // The machine's failure, however the program took it.
   const bool failed = observed.exit_code != 0 || observed.signal != 0;
   if (failed && !observed.gpu_fault.empty()) return AttemptOutcome::kLost;
+  if (failed && observed.untested)
+    return PreflightsLost(*FindRuns(state, owner)) < limits::kPreflightLossesMax
+               ? AttemptOutcome::kLost
+               : AttemptOutcome::kLaunchFailed;
   if (observed.hung) return AttemptOutcome::kHung;
   if (live.resize.is_pending() && WasResized(live, observed)) return AttemptOutcome::kResized;
   if (WasPreempted(live, observed)) return AttemptOutcome::kPreempted;
@@ -93,6 +98,7 @@ void TryEnd(Draft& draft, NodeId node, const Observed& observed, const Attempt& 
   if (ended.outcome == AttemptOutcome::kFailed) ended.rule = FindRule(draft.core.world, observed);
   FollowRule(draft, ended, node);
   FollowHang(draft, ended, node);
+  if (observed.untested) FollowPreflight(draft, ended, node);
   EndAttempt(draft, std::move(ended));
 }
 
@@ -107,6 +113,7 @@ event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const Ra
   const NodeId node = FindLive(draft.core.world.state, attempt)->members[exit.rank].node;
   FollowRule(draft, ended, node);
   FollowHang(draft, ended, node);
+  if (exit.untested) FollowPreflight(draft, ended, node);
   return ended;
 }
 
@@ -143,7 +150,8 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
                   .last_seq = observed.last_seq,
                   .reason = ReasonOf(observed),
                   .error = observed.error,
-                  .gpu = observed.gpu};
+                  .gpu = observed.gpu,
+                  .untested = observed.untested};
     // It was asked to end, or its peers broke off: not its own failure, whatever it looks like.
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)

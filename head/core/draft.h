@@ -177,6 +177,11 @@ uint32_t FindRule(const World& world, const Observed& observed);
 void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node);
 // What its watchdog makes of it.
 void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node);
+// Preflights in a row that failed, up to the newest attempt that has ended; not those that failed
+// for good.
+int PreflightsLost(const Runs& runs);
+// What follows when the preflight on `node` failed and named neither a gpu nor a link.
+void FollowPreflight(const Draft& draft, event::AttemptEnded& ended, NodeId node);
 // The rule by which the attempt ended; null: none.
 const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule);
 

@@ -137,7 +137,9 @@ struct RankExit {
   ErrorInfo error;
   uint32_t rule = 0;  // Of the experiment's retry rules, from 1: the one that matched; 0: none.
   GpuUse gpu;
-  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule, gpu);
+  bool untested = false;  // Its preflight failed, and named neither a gpu nor a link.
+  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule, gpu,
+            untested);
 };
 
 // A file of an attempt that was not kept.

@@ -1,5 +1,8 @@
 // What an experiment's retry rules and its watchdog make of an attempt that failed or hung.
+#include <algorithm>
+
 #include "common/base/limits.h"
+#include "common/base/strings.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 
@@ -49,6 +52,35 @@ void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
                   RetryActionName(rule.then);
   if (is_bounded && !ended.excused)
     ended.reason += ", for the last time: it did " + std::to_string(runs.excused) + " times";
+}
+
+int PreflightsLost(const Runs& runs) {
+  constexpr int32_t kNotStarted = 127;  // A worker reports it for what it did not start.
+  int lost = 0;
+  for (auto past = runs.attempts.rbegin(); past != runs.attempts.rend(); ++past) {
+    if (past->ended_at == 0) continue;
+    if (past->outcome != AttemptOutcome::kLost || past->exit_code != kNotStarted) break;
+    ++lost;
+  }
+  return lost;
+}
+
+// The gpus of the node that said so could not be tested: its owner goes elsewhere, while it can.
+void FollowPreflight(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
+  const State& state = draft.core.world.state;
+  const Runs& runs = *FindRuns(state, ended.attempt.owner);
+  if (ended.outcome == AttemptOutcome::kLost) ended.excluded = node;
+  else if (ended.outcome == AttemptOutcome::kLaunchFailed)
+    ended.reason += "; " + std::to_string(PreflightsLost(runs)) + " preflights before it failed";
+  else return;
+  std::vector<std::string> names;
+  for (const Member& member : runs.attempts.back().members) {
+    const auto found = state.nodes.find(member.node);
+    const std::string name = found == state.nodes.end() ? "" : found->second.name;
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  ended.reason += "; on " + Join(names, ", ");
 }
 
 // After the second hang on one node that node is excluded.

@@ -3,7 +3,9 @@ named and quarantined, and the daemon works on without it, also when it starts o
 
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -108,6 +110,20 @@ class GpuHangTest(OwnWorkerCase):
         self.cluster.rt("node", "undrain", "far", "--gpu", "0")
         wait_until("all take work", lambda: {
             one["state"] for one in self.node()["gpus"]} == {"READY"})
+
+
+class DoctorTest(unittest.TestCase):
+    def test_doctor_says_that_the_driver_hangs(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="rt-hang-") as folder:
+            hang = pathlib.Path(folder) / "hang"
+            hang.touch()
+            env = {**os.environ, "RT_HOME": f"{folder}/home", "NO_COLOR": "1",
+                   "FAKE_NVML": f"{folder}/gpus.txt", "FAKE_NVML_HANG": str(hang),
+                   "LD_LIBRARY_PATH": str(BIN / "fake")}
+            done = subprocess.run([str(BIN / "rt"), "doctor"], env=env, capture_output=True,
+                                  text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("NVML has not answered for 10 s: the driver or a gpu hangs", done.stdout)
 
 
 if __name__ == "__main__":

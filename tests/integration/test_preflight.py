@@ -158,6 +158,17 @@ class PreflightTest(Probed):
         number = self.submit("{min_bus_gbps: 200}")  # The probe measures none.
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
         self.assertIn("did not measure the bandwidth", self.show(number)["attempts"][0]["reason"])
+        self.probe.write_text("#!/bin/sh\necho no license for this gpu\nexit 3\n")
+        number = self.submit("true")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
+        shown = self.show(number)
+        self.assertEqual([one["outcome"] for one in shown["attempts"]],
+                         ["LOST", "LOST", "LOST", "LAUNCH_FAILED"])
+        self.assertEqual((shown["failures"], shown["preemptions"]), (1, 3))
+        said = "preflight: rt-probe wrote no report: exit code 3: no license for this gpu"
+        self.assertIn(f"{said}; on worker-1", shown["attempts"][0]["reason"])
+        self.assertIn(f"{said}; 3 preflights before it failed; on worker-1",
+                      shown["attempts"][3]["reason"])
         self.probe.unlink()
         number = self.submit("true")
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
@@ -193,11 +204,32 @@ class NodesTest(Across):
                           if one["state"] != "READY"}, {sick: "QUARANTINED"})
         self.across("node 1 did not come", 0, 3)
         number = self.submit("true")
-        self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
-        reason = self.show(number)["attempts"][0]["reason"]
-        self.assertIn("preflight: node 1 did not come of 2; from 0 on these are the nodes 1, 2",
-                      reason)
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        shown = self.show(number)
+        self.assertEqual((shown["failures"], shown["preemptions"]), (0, 1), shown)
+        self.assertRegex(shown["attempts"][0]["reason"],
+                         "preflight: node 1 did not come of 2; from 0 on these are the nodes 1, 2; "
+                         r"on worker-\d, worker-\d")
         self.assertEqual(sum(one["state"] == "READY" for one in self.gpus().values()), 3)
+
+
+class UntestedTest(Across):
+    workers = 3
+    names = "abcdef"
+
+    def test_a_gang_that_a_node_cannot_test_runs_on_other_nodes(self) -> None:
+        self.across("the all-reduce across nodes did not end within 9 s", 0, 0)
+        number = self.submit("{min_bus_gbps: 100}")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        shown = self.show(number)
+        first, second = shown["attempts"]
+        self.assertEqual((first["outcome"], shown["failures"], shown["preemptions"]),
+                         ("LOST", 0, 1))
+        self.assertIn("the all-reduce across nodes did not end within 9 s", first["reason"])
+        (excluded,) = shown["excluded_nodes"]
+        self.assertIn(excluded, [member["node_id"] for member in first["members"]])
+        self.assertNotIn(excluded, [member["node_id"] for member in second["members"]])
+        self.assertEqual({gpu["state"] for gpu in self.gpus().values()}, {"READY"})
 
 
 class LinksTest(Across):

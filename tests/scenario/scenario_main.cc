@@ -193,6 +193,8 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     if (how == "raised") observed.error = {"ValueError", "no data", "Traceback …"};
     if (how == "oom") observed.error.kind = kGpuOutOfMemory;
     if (how == "gpu_failed") observed.gpu_fault = "gpu GPU-0: Xid 79";
+    if (how == "untested") observed.untested = observed.launch_failed = true;
+    if (how == "untested") observed.reason = "preflight: rt-probe wrote no report: exit code 1";
     if (how.starts_with("slow ")) TakeSlowLink(how.substr(5), observed);
     if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};
   }

@@ -397,7 +397,7 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     const bool has_vanished = truth_->vanished.contains(starts_.at(e.attempt).manifest);
     const bool gpu_failed = std::any_of(
         truth_->runs.begin(), truth_->runs.end(),
-        [&](const auto& run) { return run.first.attempt == e.attempt && run.second.gpu_failed; });
+        [&](const auto& run) { return run.first.attempt == e.attempt && run.second.is_unfit(); });
     const auto frozen = truth_->runs.find({e.attempt, 0});
     const bool was_killed = frozen != truth_->runs.end() && frozen->second.killed_frozen;
     Must(!calm_ || has_vanished || gpu_failed || was_killed,
@@ -436,8 +436,8 @@ void Auditor::CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerB
     Must(!run.gpu_failed, "what fails on a gpu that failed is not the trial's failure");
   }
   if (outcome == AttemptOutcome::kLaunchFailed) {
-    Must(run.launch_failed, "a failed launch");
-    Must(!run.gpu_failed, "a preflight that finds a sick gpu is not the trial's failure");
+    Must(run.launch_failed && !run.gpu_failed && (!run.untested || owner.preflights_lost > 2),
+         "a failed launch, and no preflight but the fourth in a row that fails");
   }
   if (outcome == AttemptOutcome::kSucceeded) {
     Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),

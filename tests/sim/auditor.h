@@ -157,7 +157,7 @@ class Auditor {
     bool suspending = false;  // The live attempt was asked to save and end.
     std::map<std::pair<uint64_t, uint32_t>, std::string> shards;  // By (row, rank): manifests.
     std::set<NodeId> excluded, hung_on;
-    uint64_t hangs = 0;
+    uint64_t hangs = 0, preflights_lost = 0;  // Of the latter those in a row.
     bool must_fail = false;   // A retry rule said so.
     // Frozen: it is not `live`, and it is its owner's attempt.
     bool freezing = false, frozen = false;

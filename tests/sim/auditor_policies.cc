@@ -62,10 +62,16 @@ void Auditor::CheckRule(const event::AttemptEnded& e, OwnerBook& owner) {
     std::string then;
     if (rule > 0) then = experiments_.at({e.attempt.owner.group}).spec.retry[rule - 1].then;
     Must(e.excused == (then == "retry" || then == "exclude_node"), "a rule says what is forgiven");
-    Must(e.excluded == (then == "exclude_node" ? node : NodeId{}), "a rule says where it may be");
+    const auto run = truth_->runs.find(fence);
+    const bool is_untested = run != truth_->runs.end() && run->second.untested &&
+                             e.outcome == AttemptOutcome::kLost && e.exit_code == 127;
+    Must(e.excluded == (then == "exclude_node" || is_untested ? node : NodeId{}),
+         "a rule says where it may be, or a preflight that failed there");
     owner.must_fail |= then == "fail";
   }
   if (e.excluded.value != 0) owner.excluded.insert(e.excluded);
+  const bool is_lost = e.outcome == AttemptOutcome::kLost && e.exit_code == 127;
+  owner.preflights_lost = is_lost ? owner.preflights_lost + 1 : 0;
 }
 
 // Nothing is placed where it should not be while another node could hold it.

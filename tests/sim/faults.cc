@@ -43,6 +43,7 @@ const char* FaultName(Fault fault) {
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kProbedAtFault: return "probe found a sick gpu";
     case Fault::kPreflightFailed: return "preflight found a sick gpu";
+    case Fault::kPreflightBroken: return "preflight could not be made";
     case Fault::kLinkSlow: return "preflight found a slow link";
     case Fault::kFreezeFailed: return "program could not be frozen";
     case Fault::kThawFailed: return "frozen program could not continue";

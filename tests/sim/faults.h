@@ -50,6 +50,7 @@ enum class Fault : size_t {
   kGpuSick,           // A gpu fell off its bus; what ran on it went on.
   kProbedAtFault,     // A person's probe found a gpu at fault.
   kPreflightFailed,   // The test of a trial's gpus found one sick before the trial started.
+  kPreflightBroken,   // It could not be made.
   kLinkSlow,          // The test of a gang found the network between its nodes to be slow.
   kFreezeFailed,   // A program could not be frozen; now and then it could not run any more, either.
   kThawFailed,     // A frozen program could not continue.

@@ -54,11 +54,13 @@ struct TruthRun {
   bool raised = false;  // Of an actor: its process said what its constructor raised.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
   bool gpu_failed = false;  // A gpu that it held failed while it ran, and its daemon saw that.
+  bool untested = false;    // Its preflight failed, and named neither a gpu nor a link.
   std::vector<ObservedLink> slow_links;  // Because of which its preflight failed.
   double bus_gbps = 0;                   // What its preflight, which was well, measured.
   std::vector<TakenBatch> taken;  // Of its share of a data set.
   std::set<uint32_t> frozen_rounds;  // For which it was stopped,
   uint64_t frozen_after = 0;         // the last time after this many rows.
+  bool is_unfit() const { return gpu_failed || untested; }
   bool killed_frozen = false;        // While it was, or because it could not continue.
 };
 // A session of a driver, and what drivers asked for in it.

@@ -73,6 +73,7 @@ bool WorkerHost::IsOverSlowLink(const Run& run) const {
 bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
   const std::vector<std::string>& held = run.body.gpu_uuids;
   if (!run.body.preflight || held.empty()) return false;
+  bool is_untested = false;
   const bool may_fail = !sick_gpu_;  // One gpu at a time.
   const uint64_t drawn = Mix64(static_cast<uint64_t>(sim_.now) + fence.rank);
   if (may_fail && IsOverSlowLink(run)) {
@@ -84,6 +85,9 @@ bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
     for (uint32_t i = 0; i < size_.gpu / kUnit; ++i)
       if (name_ + "-gpu" + std::to_string(i) == held.front()) sick_gpu_ = i;
     quarantine_ = static_cast<uint64_t>(sim_.now);
+  } else if (may_fail && !sim_.calm && drawn % 8 == 1) {
+    sim_.faults.Add(Fault::kPreflightBroken);
+    is_untested = true;
   } else {
     if (OtherNodeOf(run) != NodeId{})
       sim_.truth.runs[fence].bus_gbps =
@@ -92,8 +96,11 @@ bool WorkerHost::FailsPreflight(const Fence& fence, Run& run) {
   }
   run.alive = false;
   run.exit = worker::ExitFacts{127, 0, true, true, "preflight"};
+  run.exit->untested = is_untested;
   TruthRun& truth = sim_.truth.runs[fence];
-  truth.exited = truth.launch_failed = truth.witnessed = truth.gpu_failed = true;
+  truth.exited = truth.launch_failed = truth.witnessed = true;
+  truth.gpu_failed = !is_untested;
+  truth.untested = is_untested;
   truth.exit_code = 127;
   OutputsOfStarted(fence);
   Feed(worker::input::Exited{fence, *run.exit});  // May forget the run.

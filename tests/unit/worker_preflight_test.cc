@@ -87,7 +87,10 @@ TEST_CASE("preflight: a probe that hangs or crashes is a fault of all gpus that 
   CHECK(JudgePreflight(kGpus, hung, 0).faults.size() == 2);
   ProbeRun crashed = Wrote(kWell);
   crashed.end->exit = {.code = 0, .signal = 11};
-  CHECK(Says(JudgePreflight(kGpus, crashed, 0).faults.at(1).what, "signal 11"));
+  crashed.end->output = "segfault in the driver\n";
+  const std::string what = JudgePreflight(kGpus, crashed, 0).faults.at(1).what;
+  CHECK(Says(what, "signal 11"));
+  CHECK(what.ends_with(" on GPU-a, GPU-b: segfault in the driver"));
 }
 
 TEST_CASE("preflight: what could not be tested is an error that says why, and blames no gpu") {
@@ -96,6 +99,10 @@ TEST_CASE("preflight: what could not be tested is an error that says why, and bl
     CHECK(told.faults.empty());
     CHECK(Says(told.error, "rt-probe wrote no report: exit code 1"));
   }
+  ProbeRun prints = Wrote(R"({"fault":"no gpu is visible","devices":[]})", 1);
+  prints.end->output = "driver/library version mismatch\n";
+  CHECK(JudgePreflight(kGpus, prints, 0).error ==
+        "rt-probe: no gpu is visible: driver/library version mismatch");
   CHECK(Judged(R"({"fault":"no gpu is visible","devices":[]})").error ==
         "rt-probe: no gpu is visible");
   const PreflightResult unmeasured =

@@ -467,6 +467,7 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
       observed.launch_failed = exit.launch_failed;
       observed.broken_checkpoint = exit.broken_checkpoint;
       observed.hung = exit.hung;
+      observed.untested = exit.untested;
       observed.reason = exit.reason;
       const bool is_ended_for_it = (attempt.suspend || attempt.evicting) && attempt.term_at;
       observed.suspended = attempt.suspended || is_ended_for_it;

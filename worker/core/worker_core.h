@@ -52,6 +52,7 @@ struct ExitFacts {
   std::string reason;              // For people; may be empty.
   bool broken_checkpoint = false;  // It was not launched: that is not what was saved.
   bool hung = false;               // It was ended because it had not reported for too long.
+  bool untested = false;  // It was not launched: its preflight failed without naming a device.
   friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
 };
 

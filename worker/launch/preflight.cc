@@ -45,9 +45,14 @@ void AddDeviceFaults(const std::vector<std::string>& uuids, const Json::Array& d
     result.faults.push_back({uuids[devices.size()], "CUDA does not find it"});
 }
 
-std::string WithoutReport(const ProgramResult& end) {
+// ": …", what the probe has printed beside its report; "": nothing.
+std::string Printed(const ProgramResult& end) {
   const std::string output = Quoted(Trim(end.output));
-  return "rt-probe wrote no report: " + ToString(end.exit) + (output.empty() ? "" : ": " + output);
+  return output.empty() ? "" : ": " + output;
+}
+
+std::string WithoutReport(const ProgramResult& end) {
+  return "rt-probe wrote no report: " + ToString(end.exit) + Printed(end);
 }
 
 // Where the probes of a gang meet: as its programs will.
@@ -107,7 +112,7 @@ std::vector<ObservedLink> LinksAt(const Json& across) {
 }
 
 // What the all-reduce across nodes says, where it was wanted and the node itself is well.
-PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
+PreflightResult JudgeAcross(const Json& report, const ProgramResult& end, double min_bus_gbps) {
   const Json* across = report.Find("across_nodes");
   if (across == nullptr || !across->is_object()) return {};
   const std::string fault = TextAt(*across, "fault"), note = TextAt(*across, "note");
@@ -121,7 +126,7 @@ PreflightResult JudgeAcross(const Json& report, double min_bus_gbps) {
             .elsewhere = fault,
             .slow_links = std::move(slow),
             .bus_gbps = 0};
-  if (!fault.empty()) return CannotRun(fault);
+  if (!fault.empty()) return CannotRun(fault + Printed(end));
   const double measured = across->GetDouble("bus_gbps", 0);
   if (min_bus_gbps > 0 && measured <= 0)
     return CannotRun("rt-probe did not measure the bandwidth between the nodes" +
@@ -139,20 +144,21 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
     return Blame(uuids, "rt-probe did not end in time on " + Join(uuids, ", "));
   if (!run.end.ok()) return CannotRun("rt-probe: " + MessageOf(run.end.status()));
   if (run.end->exit.signal != 0)
-    return Blame(uuids, "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", "));
+    return Blame(uuids, "rt-probe was " + ToString(run.end->exit) + " on " + Join(uuids, ", ") +
+                            Printed(*run.end));
   if (absl::IsOutOfRange(run.report.status()))
     return CannotRun("the report of rt-probe: " + MessageOf(run.report.status()));
   const absl::StatusOr<Json> report = Json::Parse(run.report.value_or(""));
   const Json* devices = report.ok() && report->is_object() ? report->Find("devices") : nullptr;
   if (devices == nullptr || !devices->is_array()) return CannotRun(WithoutReport(*run.end));
   if (const std::string fault = TextAt(*report, "fault"); !fault.empty())
-    return CannotRun("rt-probe: " + fault);
+    return CannotRun("rt-probe: " + fault + Printed(*run.end));
   PreflightResult result;
   AddDeviceFaults(uuids, devices->array(), result);
   const Json* all = report->Find("all_reduce");
   const bool has_all = all != nullptr && all->is_object();
   if (!result.faults.empty()) return result;
-  if (uuids.size() < 2) return JudgeAcross(*report, min_bus_gbps);
+  if (uuids.size() < 2) return JudgeAcross(*report, *run.end, min_bus_gbps);
   if (has_all && !TextAt(*all, "fault").empty())
     return Blame(uuids, TextAt(*all, "fault") + ", between " + Join(uuids, ", "));
   const double measured = has_all ? all->GetDouble("bus_gbps", 0) : 0;
@@ -165,7 +171,7 @@ PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const Prob
     return Blame(uuids, "all-reduce at " + FormatDouble(measured) + " GB/s of bus bandwidth, " +
                             FormatDouble(min_bus_gbps) + " are asked for, between " +
                             Join(uuids, ", "));
-  return JudgeAcross(*report, min_bus_gbps);
+  return JudgeAcross(*report, *run.end, min_bus_gbps);
 }
 
 bool Preflights::IsFor(const LaunchBody& body) {

@@ -354,19 +354,24 @@ void WorkerLoop::LaunchNow(const LaunchBody& body, bool may_be_warm) {
 }
 
 // The fault of a gpu, also of one on another node of the gang, and a slow link make this the
-// machine's failure (Observed::gpu_fault). What could not be tested, or is not quarantined, is the
-// failure of a launch: the same place would be chosen again.
+// machine's failure (Observed::gpu_fault). What could not be tested, or is not quarantined, is
+// Observed::untested: the head chooses another place.
 void WorkerLoop::EndPreflight(const Fence& fence, const PreflightResult& found) {
   std::string why = found.error.empty() ? found.elsewhere : found.error;
+  bool is_named = !found.elsewhere.empty();
   if (!found.elsewhere.empty()) parts_.gpus.BlameMachine(fence, "preflight: " + found.elsewhere);
   for (const PreflightFault& fault : found.faults) {
     const bool is_known = parts_.gpus.Condemn(fault.uuid, "preflight: " + fault.what);
+    is_named = is_named || is_known;
     if (!why.empty()) why += "; ";
     why += "gpu " + fault.uuid + ": " + fault.what;
     if (!is_known) why += " (it cannot be quarantined, because NVML does not list it)";
   }
   Post(input::Exited{fence,
-                     {.exit_code = 127, .launch_failed = true, .reason = "preflight: " + why}});
+                     {.exit_code = 127,
+                      .launch_failed = true,
+                      .reason = "preflight: " + why,
+                      .untested = !is_named}});
 }
 
 void WorkerLoop::Perform(const action::Signal& signal) {
