@@ -200,7 +200,9 @@ class OptimizerTest(unittest.TestCase):
             optimizer.add({"x": 0.5, "y": 1}, 1.0)
         with self.assertRaisesRegex(ValueError, "config is a dict with all parameters, not 'x'"):
             optimizer.add("x", 1.0)  # type: ignore[arg-type]
-        optimizer.add({"x": 0.5, "n/k": 3}, 1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # It is a configuration of the space.
+            optimizer.add({"x": 0.5, "n/k": 3}, 1.0)
         optimizer.tell(trial, 1.0)
         with self.assertRaisesRegex(ValueError, "constraints is a dict such as"):
             Optimizer(space, constraints=[1])  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from rt._slips import notes_of_points
 from rt._values import restore_values
 from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
+from rt.tune._utils import flatten_dict, unflatten_dict
 
 _FORMAT = 1  # Of what save() writes.
 _MASK = 2**63 - 1
@@ -271,16 +272,17 @@ class Optimizer:
     ) -> OptimizerTrial:
         """Adds a trial that was run elsewhere, with its value: the algorithm learns from it.
 
-        config: all parameters of the space. value, error: as of tell(). Nothing is learned from a
-        configuration that lies outside the space, or lacks a parameter; a warning says so. Raises
-        ValueError for parameters that the space does not have.
+        config: all parameters of the space, also with flat names ("model/lr"). value, error: as of
+        tell(). Nothing is learned from a configuration that lies outside the space, or lacks a
+        parameter; a warning says so. Raises ValueError for parameters that the space does not have.
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
         unknown = [str(key) for key in config if str(key).partition("/")[0] not in self._space]
         if unknown:
             raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
-        wire = json_config(config)
+        is_flat = any(isinstance(key, str) and "/" in key for key in config)
+        wire = json_config(unflatten_dict(flatten_dict(config)) if is_flat else config)
         unused = self._call("add", params=[wire], elsewhere=True)["unused"]
         if unused:
             text = f"{shown(config)} lies outside the space or lacks a parameter"
