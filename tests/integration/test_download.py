@@ -262,8 +262,9 @@ class TeardownTest(Results):
         self.archive = self.cluster.home / "home/archive/it"
 
     def is_gone(self) -> bool:
-        there = (self.cluster.home / "home/clusters/it").exists()
-        return not there and not self.cluster.leftovers()
+        # A process that was killed is there until the kernel has taken its memory back.
+        wait_until("no process of the cluster is left", lambda: not self.cluster.leftovers(), 5)
+        return not (self.cluster.home / "home/clusters/it").exists()
 
     def test_start_stop_brings_home_what_a_plain_script_does(self) -> None:
         self.cluster.rt("submit", "cluster.yaml", "--start", "--stop", "x.yaml")
