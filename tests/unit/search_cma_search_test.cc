@@ -95,9 +95,11 @@ TEST_CASE("cma search: real, integer and categorical parameters, minimised and m
 }
 
 TEST_CASE("cma search: given points come first, and a point outside the space is no hindrance") {
-  const auto spec =
-      EvolvedSpec(kMixedSpace, R"({"points":[{"x":0.25},{"x":7,"kind":"unheard of"}]})");
+  const char* const points = R"([{"x":0.25},{"x":7,"kind":"unheard of"}])";
+  CHECK_FALSE(EvolvedSpec(kMixedSpace, std::string(R"({"points":)") + points + "}").ok());
+  auto spec = EvolvedSpec(kMixedSpace, R"({"points":[{"x":0.25}]})");
   REQUIRE(spec.ok());
+  spec->search.options.Set("points", *Json::Parse(points));  // Earlier releases took them.
   const auto model = SearcherOf(*spec).MakeModel(*spec, 7);
   std::vector<TrialResult> results;
   std::vector<Json> proposed;
