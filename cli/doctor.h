@@ -27,6 +27,10 @@ std::vector<Finding> ExamineMachine(const Home& home);
 // nobody answers.
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
 
+// What to do where the driver, or a gpu, does not answer.
+inline constexpr char kGpuHangHint[] =
+    "rt node show NODE names a gpu about which NVML does not answer; reset it, or boot the machine";
+
 // Runs rt-probe on the gpus of this machine, which takes seconds and most of their free memory.
 // `probe`: its report; null when there is none. A gpu that hangs never answers, so each program may
 // take `most`.

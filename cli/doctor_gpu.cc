@@ -210,9 +210,7 @@ std::vector<Finding> ExamineGpus(Json& probe, Millis most) {
   if (asked.ok()) findings = JudgeProbe(probe);
   else if (absl::IsDeadlineExceeded(asked.status()))
     findings.push_back({"gpu-probe", Grade::kFail,
-                        MessageOf(asked.status()) + ": the driver or a gpu hangs",
-                        "rt node show NODE names a gpu about which NVML does not answer; reset it, "
-                        "or boot the machine"});
+                        MessageOf(asked.status()) + ": the driver or a gpu hangs", kGpuHangHint});
   else
     findings.push_back({"gpu-probe", Grade::kWarn, MessageOf(asked.status()),
                         "build rt where CMake finds nvcc (CUDA Toolkit)"});

@@ -130,8 +130,7 @@ Finding Gpu() {
   return {"gpu", Grade::kFail,
           "NVML has not answered for " + std::to_string(limits::kGpuCallMax / 1'000) +
               " s: the driver or a gpu hangs",
-          "rt node show NODE names a gpu about which NVML does not answer; reset it, or boot the "
-          "machine"};
+          kGpuHangHint};
 }
 
 Finding Files() {

@@ -29,7 +29,7 @@ absl::StatusOr<Json> OptimizerBridge::Operate(const Json& request) {
 absl::StatusOr<Json> OptimizerBridge::Open(const Json& request) {
   const Json* spec = request.Find("spec");
   if (spec == nullptr) return Invalid("spec is required");
-  // One that was saved goes on, even if it would be refused as a new one.
+  // A saved search continues, even where its spec would be refused as a new one.
   const bool saved = request.GetBool("saved");
   RT_ASSIGN_OR_RETURN(ExperimentSpec parsed,
                       ParseExperimentSpec(*spec, saved ? SpecSource::kJournal : SpecSource::kUser));
@@ -87,7 +87,8 @@ absl::StatusOr<Json> OptimizerBridge::Tell(const Json& request) {
 absl::StatusOr<Json> OptimizerBridge::Add(const Json& request) {
   const Json* params = request.Find("params");
   if (params == nullptr || !params->is_array()) return Invalid("params must be an array");
-  // Of a trial that was run elsewhere: a configuration that the model would take for another one.
+  // The model learns nothing from a trial that was run elsewhere outside the space: it would take
+  // the configuration for another one.
   const bool is_elsewhere = request.GetBool("elsewhere");
   Json unused = Json::MakeArray();
   for (const Json& one : params->array()) {

@@ -80,7 +80,7 @@ std::string TextOfAlgorithm(const Json& plan, AlgorithmKind kind) {
   return text + "\n";
 }
 
-// What the search improves, and what its best trial has to keep.
+// The lines with the metric or the objectives, and with the constraints.
 std::string TextOfMetric(const Json& plan) {
   const Json* objectives = plan.Find("objectives");
   const Json* constraints = plan.Find("constraints");

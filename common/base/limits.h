@@ -258,8 +258,8 @@ inline constexpr Millis kPreflightMeetMax = 30'000;
 // Where the all-reduce over the nodes of a gang is too slow, each node has so long to measure its
 // links to the node before and to the node after it.
 inline constexpr Millis kPreflightLinksMax = 6'000;
-// A preflight that names neither a gpu nor a link is no failure of the user's, unless so many
-// preflights in a row have failed before.
+// A failed preflight that names neither a gpu nor a link counts as lost. It counts as a failed
+// launch once this many preflights in a row have failed before it.
 inline constexpr int kPreflightLossesMax = 3;
 // Slow links that the head knows. The oldest is forgotten first: a preflight finds it again.
 inline constexpr size_t kSlowLinksMax = 1'000;

@@ -62,7 +62,7 @@ struct Observed {
   ErrorInfo error;
   // A fault of a gpu that it held while it ran: its failure is the machine's. Empty: none.
   std::string gpu_fault;
-  // It was not started: its preflight failed, and named neither a gpu nor a link.
+  // The program was not started, because its preflight failed without naming a gpu or a link.
   bool untested = false;
   GpuUse gpu;  // Also while it runs: so far.
   std::vector<ObservedLink> slow_links;  // Of a gang whose preflight failed for them.

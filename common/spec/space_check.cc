@@ -63,11 +63,15 @@ bool IsOfPython(const Json& value) {
          (value.AsString().starts_with("py:") || value.AsString().starts_with("pickle:"));
 }
 
+// The largest value of a variable with bounds: Ray's randint excludes its upper one.
+double LargestOf(const Domain& domain) {
+  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
+  return is_open ? domain.upper - 1 : domain.upper;
+}
+
 // "from 0.1 to 5", of a variable that is a number.
 std::string RangeText(const Domain& domain) {
-  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
-  const double most = is_open ? domain.upper - 1 : domain.upper;
-  return "from " + FormatDouble(domain.lower) + " to " + FormatDouble(most);
+  return "from " + FormatDouble(domain.lower) + " to " + FormatDouble(LargestOf(domain));
 }
 
 // What is wrong with the value of a variable; "": nothing.
@@ -93,11 +97,9 @@ absl::Status CheckDraws(const Space& space) {
 
 bool IsInRange(const Domain& domain, const Json& value) {
   if (!IsNumber(domain.kind) || IsNormal(domain.kind) || !value.is_number()) return true;
-  const bool is_open = domain.kind == Kind::kRandInt || domain.kind == Kind::kLogRandInt;
-  const double most = is_open ? domain.upper - 1 : domain.upper;
   // A bound that was rounded on its way through a text is still that bound.
   const double slack = 1e-9 * std::max(std::abs(domain.lower), std::abs(domain.upper));
-  return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= most + slack;
+  return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= LargestOf(domain) + slack;
 }
 
 absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,

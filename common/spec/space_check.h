@@ -13,8 +13,8 @@ namespace rt {
 // InvalidArgument, with the path below "space", where a range has bounds or steps that numbers of
 // 64 bits cannot keep apart: a draw would always be the same, infinite or not a number.
 absl::Status CheckDraws(const Space& space);
-// Whether a number is one that a variable with bounds may have; true for other values and
-// variables.
+// Whether the value lies within the bounds of the variable; true where it is no number, or there
+// are no bounds.
 bool IsInRange(const Domain& domain, const Json& value);
 // The same as CheckDraws where a point gives something else to a variable that is a number, but for
 // Python's values of any type ("py:(64, 32)"). `learns`: also where it lies outside the range: a

@@ -180,7 +180,7 @@ void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node);
 // Preflights in a row that failed, up to the newest attempt that has ended; not those that failed
 // for good.
 int PreflightsLost(const Runs& runs);
-// What follows when the preflight on `node` failed and named neither a gpu nor a link.
+// Excludes `node` after a preflight there that failed without naming a gpu or a link.
 void FollowPreflight(const Draft& draft, event::AttemptEnded& ended, NodeId node);
 // The rule by which the attempt ended; null: none.
 const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule);

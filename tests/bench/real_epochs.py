@@ -56,17 +56,6 @@ def with_optuna(task: str, seed: int) -> tuple[int, int, float]:
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed),
         pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3))
 
-    def suggest(trial: optuna.Trial) -> real_work.Config:
-        config = {}
-        for name, kind, low, high in real_work.SPACES[task]:
-            if kind == "choice":
-                config[name] = trial.suggest_categorical(name, low)
-            elif "int" in kind:
-                config[name] = trial.suggest_int(name, low, high, log=kind == "log int")
-            else:
-                config[name] = trial.suggest_float(name, low, high, log=kind == "log")
-        return config
-
     slots: list[tuple[optuna.Trial, Iterator[float]] | None] = [None] * SLOTS
     steps = [0] * SLOTS
     trials, best = 0, 0.0
@@ -75,7 +64,8 @@ def with_optuna(task: str, seed: int) -> tuple[int, int, float]:
         training = slots[slot]
         if training is None:
             trial = study.ask()
-            training = slots[slot] = trial, real_work.TRAININGS[task](suggest(trial))
+            config = real_work.suggested(trial, task)
+            training = slots[slot] = trial, real_work.TRAININGS[task](config)
             steps[slot] = 0
             trials += 1
         trial, epochs = training

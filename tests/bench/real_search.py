@@ -90,20 +90,9 @@ def with_optuna() -> None:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
-    def suggest(trial: optuna.Trial) -> dict[str, Any]:
-        config = {}
-        for name, kind, low, high in real_work.SPACES[TASK]:
-            if kind == "choice":
-                config[name] = trial.suggest_categorical(name, low)
-            elif "int" in kind:
-                config[name] = trial.suggest_int(name, low, high, log=kind == "log int")
-            else:
-                config[name] = trial.suggest_float(name, low, high, log=kind == "log")
-        return config
-
     def objective(trial: optuna.Trial) -> float:
         accuracy = 0.0
-        for epoch, accuracy in enumerate(TRAINING(suggest(trial)), 1):
+        for epoch, accuracy in enumerate(TRAINING(real_work.suggested(trial, TASK)), 1):
             log(f"{time.time()} {accuracy} {trial.number}")
             trial.report(accuracy, epoch)
             if trial.should_prune():

@@ -98,3 +98,16 @@ SPACES: dict[str, list[tuple[str, str, Any, Any]]] = {
               ("batch", "choice", [16, 32, 64, 128, 256], None), ("momentum", "real", 0.0, 0.99),
               ("decay", "log", 1e-6, 1.0), ("dropout", "real", 0.0, 0.9)],
 }
+
+
+def suggested(trial: Any, task: str) -> Config:
+    """The configuration that Optuna suggests for its trial."""
+    config: Config = {}
+    for name, kind, low, high in SPACES[task]:
+        if kind == "choice":
+            config[name] = trial.suggest_categorical(name, low)
+        elif "int" in kind:
+            config[name] = trial.suggest_int(name, low, high, log=kind == "log int")
+        else:
+            config[name] = trial.suggest_float(name, low, high, log=kind == "log")
+    return config

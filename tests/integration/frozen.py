@@ -52,6 +52,10 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def parent_of(pid: int) -> int:
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[1])
+
+
 class Frozen:
     """What the tests of this file do with trials of a cluster that has one cpu."""
 
@@ -84,6 +88,15 @@ class Frozen:
         """Pauses the trial, and returns it once it is frozen."""
         self.cluster.rt("trial", "pause", f"{number}/0")
         return self.wait("is frozen", number, lambda t: t["frozen"])
+
+    def freeze_warm(self) -> tuple[int, int, int, Any]:
+        """Freezes a trial that a fork server started: its number, pid, server and last view."""
+        number = self.submit_saves("warm")
+        pid = self.pid_of(self.wait_running(number))
+        server = parent_of(pid)
+        test: Any = self
+        test.assertIn("python", pathlib.Path(f"/proc/{server}/comm").read_text())
+        return number, pid, server, self.freeze(number)
 
     def pid_of(self, trial: Any) -> int:
         return int(trial["attempts"][-1]["members"][0]["pid"])

@@ -14,10 +14,6 @@ from harness import Cluster, ClusterTest, wait_until
 from test_standby import Pair
 
 
-def parent_of(pid: int) -> int:
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()[1])
-
-
 class OneCpuTest(Frozen, ClusterTest):
     workers, cpus = 1, 1
 
@@ -86,11 +82,7 @@ class OneCpuTest(Frozen, ClusterTest):
         self.fail("killed three times, the daemon was never back in time")
 
     def test_the_fork_server_of_a_frozen_trial_is_killed(self) -> None:
-        one = self.submit_saves("warm")
-        pid = self.pid_of(self.wait_running(one))
-        server = parent_of(pid)
-        self.assertIn("python", pathlib.Path(f"/proc/{server}/comm").read_text())
-        frozen = self.freeze(one)
+        one, pid, server, frozen = self.freeze_warm()
         # A frozen trial that was forked continues as any other.
         self.cluster.rt("trial", "resume", f"{one}/0")
         self.check_continues(one, pid, frozen)

@@ -10,7 +10,6 @@ import unittest
 from frozen import Frozen, state_of
 from harness import BIN, wait_until
 from own_worker import OwnWorkerCase
-from test_freeze_ends import parent_of
 
 GPU = "GPU-aaaa,NVIDIA H200,150000000000,ok,used=500000000"
 ON_GPU = "resources: {gpu: 1, cpu: 0}\n"
@@ -91,11 +90,7 @@ class ThawKillsTest(Frozen, OwnWorkerCase):
     def test_the_fork_server_is_killed(self) -> None:
         self.start_worker(failpoints="worker.thaw.after_note=stop:3000")
         self.wait_state("READY")
-        one = self.submit_saves("warm")
-        pid = self.pid_of(self.wait_running(one))
-        server = parent_of(pid)
-        self.assertIn("python", pathlib.Path(f"/proc/{server}/comm").read_text())
-        frozen = self.freeze(one)
+        one, pid, server, frozen = self.freeze_warm()
         self.cluster.rt("trial", "resume", f"{one}/0")
         wait_until("it is being thawed", lambda: any(
             note.read_text().startswith("thawing ") for note in self.folder.rglob("freeze")))
