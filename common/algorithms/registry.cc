@@ -25,11 +25,13 @@ const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
       &BasicSearch(),
       &TpeSearch(),
+      &TpeSearchWithoutSmoothing(),
       &TpeSearchWithoutBranches(),
       &CmaSearch(),
       &CmaSearchFromSobol(),
       &GpSearch(),
       &AutoSearch(),
+      &AutoSearchWithOldTpe(),
       &AutoSearchUnstretched(),
       &AutoSearchWithoutRungs(),
       &BohbSearch(),

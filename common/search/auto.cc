@@ -5,7 +5,6 @@
 
 #include "common/search/bohb.h"
 #include "common/search/mixture.h"
-#include "common/search/tpe.h"
 
 namespace rt {
 namespace {
@@ -97,9 +96,11 @@ std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
   return text + ": " + choice.reason;
 }
 
+TpeOptions AutoTpeOptions(uint32_t version) { return TpeDefaults(version >= 4 ? 3 : 1); }
+
 AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
                              uint32_t version)
-    : encoding_(encoding), seed_(seed), choice_(ChooseSearch(encoding, facts)) {
+    : encoding_(encoding), seed_(seed), version_(version), choice_(ChooseSearch(encoding, facts)) {
   const bool is_alone = choice_.phases.size() == 1;
   for (const AutoPhase& phase : choice_.phases) {
     for (const AutoPart part : phase.parts) {
@@ -127,7 +128,8 @@ std::optional<Point> AutoOptimizer::Suggest(const Observations& seen, uint64_t n
         return std::move(answer->point);
       return std::nullopt;
     case AutoPart::kTpe:
-      if (std::optional<TpeAnswer> answer = SuggestTpe(encoding_, seen, seed_, number, {}, give_up))
+      if (std::optional<TpeAnswer> answer =
+              SuggestTpe(encoding_, seen, seed_, number, AutoTpeOptions(version_), give_up))
         return std::move(answer->point);
       return std::nullopt;
     case AutoPart::kMobster:

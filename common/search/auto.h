@@ -22,6 +22,7 @@
 #include "common/search/mobster.h"
 #include "common/search/model.h"
 #include "common/search/observations.h"
+#include "common/search/tpe.h"
 
 namespace rt {
 
@@ -49,8 +50,11 @@ AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts);
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
 // The newest version of `auto`. Since 2 CMA-ES begins in the middle where it is alone; since 3
-// MOBSTER's model stretches the best values.
-inline constexpr uint32_t kAutoVersion = 3;
+// MOBSTER's model stretches the best values; since 4 TPE is version 3, before that version 1.
+inline constexpr uint32_t kAutoVersion = 4;
+
+// The options of its TPE.
+TpeOptions AutoTpeOptions(uint32_t version);
 
 class AutoOptimizer {
  public:
@@ -68,6 +72,7 @@ class AutoOptimizer {
  private:
   const Encoding& encoding_;
   const uint64_t seed_;
+  const uint32_t version_;
   const AutoChoice choice_;
   std::optional<GpOptimizer> gp_;  // Those that the choice needs.
   std::optional<CmaEs> cma_;

@@ -49,9 +49,10 @@ AutoFacts FactsOf(const ExperimentSpec& spec) {
 class AutoModel final : public PointModel {
  public:
   AutoModel(const ExperimentSpec& spec, uint64_t seed)
-      : PointModel(spec, seed), seed_(seed), has_outcomes_(!spec.OutcomeKeys().empty()) {
+      : PointModel(spec, seed), seed_(seed), version_(spec.search.version),
+        has_outcomes_(!spec.OutcomeKeys().empty()) {
     if (trials().status().ok() && !has_outcomes_)
-      optimizer_.emplace(trials().encoding(), seed, FactsOf(spec), spec.search.version);
+      optimizer_.emplace(trials().encoding(), seed, FactsOf(spec), version_);
   }
 
  protected:
@@ -68,12 +69,14 @@ class AutoModel final : public PointModel {
           SuggestGpOutcomes(encoding, seen, seed_, number, {}, give_up);
       return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
     }
-    std::optional<TpeAnswer> answer = SuggestTpe(encoding, seen, seed_, number, {}, give_up);
+    std::optional<TpeAnswer> answer =
+        SuggestTpe(encoding, seen, seed_, number, AutoTpeOptions(version_), give_up);
     return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
   const uint64_t seed_;
+  const uint32_t version_;
   const bool has_outcomes_;  // Several objectives, or constraints.
   // Empty: the space cannot be searched, or there are outcomes.
   std::optional<AutoOptimizer> optimizer_;
@@ -105,6 +108,11 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
 
 const Searcher& AutoSearch() {
   static const AutoSearcher searcher(kAutoVersion);
+  return searcher;
+}
+
+const Searcher& AutoSearchWithOldTpe() {
+  static const AutoSearcher searcher(3);
   return searcher;
 }
 

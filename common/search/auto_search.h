@@ -8,6 +8,8 @@
 namespace rt {
 
 const Searcher& AutoSearch();
+// Version 3: its TPE is version 1.
+const Searcher& AutoSearchWithOldTpe();
 // Version 2: its MOBSTER is version 1.
 const Searcher& AutoSearchUnstretched();
 // Version 1, which does not look at the scheduler: TPE, GP-BO or CMA-ES of its version 1.

@@ -7,6 +7,7 @@
 #include "common/search/branches.h"
 #include "common/search/elementary.h"
 #include "common/search/mixture.h"
+#include "common/search/noise.h"
 #include "common/search/sobol.h"
 #include "common/search/taken.h"
 
@@ -331,6 +332,13 @@ std::optional<TpeAnswer> BestOfBranch(const Encoding& encoding, const std::vecto
 
 }  // namespace
 
+TpeOptions TpeDefaults(uint32_t version) {
+  TpeOptions options;
+  if (version >= 2) options.branch_exploration = 3;
+  if (version >= 3) options.smoothing = 0.11;
+  return options;
+}
+
 std::optional<TpeAnswer> SuggestTpe(const Encoding& encoding, const Observations& observations,
                                     uint64_t seed, uint64_t number, const TpeOptions& options,
                                     const GiveUp& give_up) {
@@ -339,10 +347,17 @@ std::optional<TpeAnswer> SuggestTpe(const Encoding& encoding, const Observations
   const size_t axes = encoding.axes().size();
   const size_t known = observations.finished.size() + observations.in_flight.size();
   const bool has_branches = options.branch_exploration > 0 && encoding.HasConditions();
+  const bool is_smooth =
+      options.smoothing > 0 && HasNoise(encoding, observations.finished, options.smoothing);
+  std::vector<FinishedTrial> smooth;
+  if (is_smooth)
+    smooth =
+        WithSmoothValues(encoding, observations.finished, options.newest_max, options.smoothing);
+  const std::vector<FinishedTrial>& results = is_smooth ? smooth : observations.finished;
   std::vector<const FinishedTrial*> finished;
-  if (has_branches) finished = KeptOf(observations.finished, options);
+  if (has_branches) finished = KeptOf(results, options);
   else
-    for (const FinishedTrial& trial : observations.finished) finished.push_back(&trial);
+    for (const FinishedTrial& trial : results) finished.push_back(&trial);
   Split split;
   if (axes > 0 && known >= StartupTrials(axes, options))
     split = SplitOf(finished, RankedMax(axes, options), options);

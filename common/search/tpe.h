@@ -56,9 +56,19 @@ struct TpeOptions {
   // That holds while the branches have as many on average. 0: all trials are compared.
   double branch_exploration = 0;
   size_t branch_trials = 8;
+  // Where values have noise (noise.h), trials nearer than this share them, and the model sees only
+  // the newest: the best ones of long ago were lucky. 0: never.
+  double smoothing = 0;
   // The history that the model sees: the newest and the best, so that a long search stays cheap.
   size_t newest_max = 500, best_max = 500;
 };
+
+// The newest version of `tpe`. Since 2 a branch of a space with conditions is chosen first; since 3
+// values with noise are smoothed.
+inline constexpr uint32_t kTpeVersion = 3;
+
+// What a version has by default.
+TpeOptions TpeDefaults(uint32_t version);
 
 struct TpeAnswer {
   Point point;             // Snapped: discrete coordinates are centres of cells.

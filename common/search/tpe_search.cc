@@ -69,6 +69,12 @@ constexpr MemberOption<TpeOptions> kBranchOptions[] = {
      "With conditions: the trials with which a branch has a model of its own"},
 };
 
+// Since version 3.
+constexpr MemberOption<TpeOptions> kNoiseOptions[] = {
+    {"smoothing", &TpeOptions::smoothing, nullptr, 0, 1,
+     "With noise: trials nearer than this share their values; 0: never"},
+};
+
 absl::Status CheckTpeOptions(const Json& options, std::string_view path) {
   if (options.GetInt("good_max") < options.GetInt("good_min"))
     return SpecError(std::string(path) + "/good_max", "must not be below good_min");
@@ -79,12 +85,6 @@ absl::Status CheckTpeSpace(const Space& space) {
   absl::Status status = Encoding::Of(space).status();
   if (status.ok()) return status;
   return SpecError(SpecPathOf(status), "tpe does not search a grid", "write choice, or use basic");
-}
-
-TpeOptions DefaultsIn(uint32_t version) {
-  TpeOptions options;
-  if (version >= 2) options.branch_exploration = 3;
-  return options;
 }
 
 AlgorithmTable MakeTpeTable(uint32_t version) {
@@ -101,7 +101,8 @@ AlgorithmTable MakeTpeTable(uint32_t version) {
       .check = CheckTpeOptions,
       .check_space = CheckTpeSpace};
   AddMemberOptions<TpeOptions>(kOptions, table);
-  if (version >= 2) AddMemberOptions<TpeOptions>(kBranchOptions, table, DefaultsIn(version));
+  if (version >= 2) AddMemberOptions<TpeOptions>(kBranchOptions, table, TpeDefaults(version));
+  if (version >= 3) AddMemberOptions<TpeOptions>(kNoiseOptions, table, TpeDefaults(version));
   return table;
 }
 
@@ -126,6 +127,11 @@ class TpeModel final : public PointModel {
 }  // namespace
 
 const Searcher& TpeSearch() {
+  static const ModelSearcher<TpeModel> searcher(MakeTpeTable(kTpeVersion));
+  return searcher;
+}
+
+const Searcher& TpeSearchWithoutSmoothing() {
   static const ModelSearcher<TpeModel> searcher(MakeTpeTable(2));
   return searcher;
 }
@@ -136,10 +142,13 @@ const Searcher& TpeSearchWithoutBranches() {
 }
 
 TpeOptions TpeOptionsFrom(const AlgorithmSpec& search) {
-  const TpeOptions common =
-      ReadMemberOptions<TpeOptions>(kOptions, search.options, DefaultsIn(search.version));
-  if (search.version < 2) return common;
-  return ReadMemberOptions<TpeOptions>(kBranchOptions, search.options, common);
+  TpeOptions options =
+      ReadMemberOptions<TpeOptions>(kOptions, search.options, TpeDefaults(search.version));
+  if (search.version >= 2)
+    options = ReadMemberOptions<TpeOptions>(kBranchOptions, search.options, options);
+  if (search.version >= 3)
+    options = ReadMemberOptions<TpeOptions>(kNoiseOptions, search.options, options);
+  return options;
 }
 
 }  // namespace rt

@@ -9,6 +9,8 @@
 namespace rt {
 
 const Searcher& TpeSearch();
+// Version 2: noise in the values changes nothing.
+const Searcher& TpeSearchWithoutSmoothing();
 // Version 1: in a space with conditions, it compares the trials of all branches with each other.
 const Searcher& TpeSearchWithoutBranches();
 

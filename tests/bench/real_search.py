@@ -1,4 +1,4 @@
-"""One search of real_training.py: real_search.py rt|ray|optuna TASK SEED SAMPLES."""
+"""One search of real_training.py: real_search.py SIDE TASK SEED SAMPLES."""
 
 from __future__ import annotations
 
@@ -73,11 +73,22 @@ def with_ray() -> None:
     random.seed(SEED)
     numpy.random.seed(SEED)
     log(f"begin {time.time()}")
+    search, scheduler = None, tune.schedulers.ASHAScheduler(**RUNGS)
+    if SIDE == "ray-optuna":
+        from ray.tune.search.optuna import OptunaSearch
+
+        search = OptunaSearch(seed=SEED)
+    if SIDE == "ray-bohb":
+        from ray.tune.search.bohb import TuneBOHB
+
+        search = TuneBOHB(seed=SEED)
+        scheduler = tune.schedulers.HyperBandForBOHB(
+            max_t=RUNGS["max_t"], reduction_factor=RUNGS["reduction_factor"])
     tune.Tuner(
         train, param_space=space(tune),
         tune_config=tune.TuneConfig(
-            metric="accuracy", mode="max", num_samples=SAMPLES,
-            scheduler=tune.schedulers.ASHAScheduler(**RUNGS)),
+            metric="accuracy", mode="max", num_samples=SAMPLES, search_alg=search,
+            scheduler=scheduler),
         run_config=tune.RunConfig(verbose=0, storage_path=os.getcwd())).fit()
 
 
@@ -122,4 +133,4 @@ def with_optuna() -> None:
 
 TRAINING = real_work.TRAININGS[TASK]
 if __name__ == "__main__":
-    {"rt": with_rt, "ray": with_ray, "optuna": with_optuna}[SIDE]()
+    {"rt": with_rt, "optuna": with_optuna}.get(SIDE, with_ray)()

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Times searches of real trainings until one is nearly as accurate as the best that is known.
 
-    real_training.py FOLDER [--seeds 0:10] [--tasks mlp,xgboost,torch] [--sides rt,ray,optuna]
+    real_training.py FOLDER [--seeds 0:10] [--tasks mlp,xgboost,torch] [--sides rt,ray,…]
                      [--limit 120] [--table]
 
 Run it with a Python that has scikit-learn, XGBoost, PyTorch, Optuna and Ray (for the sides that
 are asked for), RT_BIN and PYTHONPATH of this tree. All sides have two slots, the same trainings
-(real_work.py), spaces and rungs: rt `auto` with ASHA, Ray ASHA, Optuna its default sampler and
-successive halving in two processes. FOLDER keeps a file per task and side, with a line per seed:
+(real_work.py), spaces and rungs: rt `auto` with ASHA, Ray with ASHA and random configurations
+(ray) or OptunaSearch (ray-optuna), Ray with BOHB (ray-bohb, which needs hpbandster and
+ConfigSpace), and Optuna alone: its default sampler and successive halving in two processes. FOLDER
+keeps a file per task and side, with a line per seed:
 
     SEED SECONDS START-UP TRIALS EPOCHS BEST
 
@@ -32,7 +34,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-SIDES = ("rt", "ray", "optuna")
+SIDES = ("rt", "ray", "ray-optuna", "ray-bohb", "optuna")
 # The best of 200 trials of Optuna's TPE with successive halving.
 BEST = {"mlp": 0.98889, "xgboost": 0.98243, "torch": 0.99167}
 WITHIN = 0.005

@@ -66,6 +66,11 @@ CASES = {
     "noisy-gp": Case("GP-BO, noise of 5 % of the range", {n: problems.noisy(p) for n, p in
                                                           problems.NINE.items()}, (50, 100),
                      "gp", "gp"),
+    "mixed-gp": Case("GP-BO, numbers, whole numbers and categories", problems.MIXED, (50, 100),
+                     "gp", "gp"),
+    "conditional-gp": Case("GP-BO, parameters with conditions", problems.CONDITIONAL, (50, 100),
+                           "gp", "gp"),
+    "wide-gp": Case("GP-BO, 40 parameters", problems.WIDE, (50, 100), "gp", "gp"),
     "flight": Case("16 trials in flight", problems.NINE, (100,), in_flight=16),
     "flight-gp": Case("GP-BO, 16 trials in flight", problems.NINE, (100,), "gp", "gp",
                       in_flight=16),

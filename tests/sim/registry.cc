@@ -26,10 +26,12 @@ const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
       &BasicSearch(),
       &TpeSearch(),
+      &TpeSearchWithoutSmoothing(),
       &TpeSearchWithoutBranches(),
       &CmaSearch(),
       &GpSearch(),
       &AutoSearch(),
+      &AutoSearchWithOldTpe(),
       &AutoSearchUnstretched(),
       &AutoSearchWithoutRungs(),
       &BohbSearch(),

@@ -165,7 +165,7 @@ TEST_CASE("auto: with rungs its proposals are those of mobster, since version 2"
   auto spec = ModelledSpec(kMixedSpace, R"("auto")", scheduler);
   auto other = ModelledSpec(kMixedSpace, R"("mobster")", scheduler);
   REQUIRE((spec.ok() && other.ok()));
-  CHECK(spec->search.version == 3);
+  CHECK(spec->search.version == kAutoVersion);
   CHECK(other->search.version == 2);
   if (GENERATE(false, true)) {
     spec->search.version = 2;
@@ -185,6 +185,38 @@ TEST_CASE("auto: with rungs its proposals are those of mobster, since version 2"
     results.push_back({TrialResult::Kind::kValue, value, i});
     results.back().rungs = {{1, value}, {kTrainedToTheEnd, value}};
   }
+}
+
+TEST_CASE("auto: where it chooses tpe, it is version 3 since version 4, and version 1 before") {
+  const char* const space =
+      R"({"kind":{"choice":["a","b"]},"b":{"if":{"kind":"b"},"y":{"uniform":[0,1]},
+      "z":{"uniform":[0,1]}},"a":{"if":{"kind":"a"},"x":{"uniform":[0,1]}}})";
+  auto spec = ModelledSpec(space, R"("auto")");
+  auto other = ModelledSpec(space, R"("tpe")");
+  REQUIRE((spec.ok() && other.ok()));
+  REQUIRE(SearcherOf(*spec).Explain(*spec).find("tpe") == 0);
+  CHECK(other->search.version == 3);
+  const auto proposals = [](const ExperimentSpec& each) {
+    const auto model = SearcherOf(each).MakeModel(each, 7);
+    std::vector<TrialResult> results;
+    std::string all;
+    for (int i = 0; i < 40; ++i) {
+      const absl::StatusOr<Json> params = model->Propose(results, {});
+      REQUIRE(params.ok());
+      all += params->Dump();
+      model->AddTrial(*params);
+      const Json* b = params->Find("b");
+      const double value = b == nullptr ? 0.3 : b->GetDouble("y") + b->GetDouble("z") - 0.5;
+      results.push_back({TrialResult::Kind::kValue, value, i});
+    }
+    return all;
+  };
+  const std::string newest = proposals(*spec);
+  CHECK(newest == proposals(*other));
+  spec->search.version = 3;
+  other->search.version = 1;
+  CHECK(proposals(*spec) == proposals(*other));
+  CHECK(proposals(*spec) != newest);
 }
 
 TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {

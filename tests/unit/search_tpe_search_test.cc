@@ -1,9 +1,11 @@
 // TPE as experiments name it: its table, the spaces that it searches, and its model.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "common/algorithms/registry.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/search/tpe_search.h"
 
@@ -21,7 +23,8 @@ absl::StatusOr<ExperimentSpec> SpecOf(const std::string& space, const std::strin
 }
 
 // A whole search without a cluster: the loss of each proposal, one at a time.
-std::vector<double> Search(const ExperimentSpec& spec, double (*loss)(const Json& params)) {
+std::vector<double> Search(const ExperimentSpec& spec,
+                           const std::function<double(const Json&)>& loss) {
   const auto model = SearcherOf(spec).MakeModel(spec, 7);
   std::vector<TrialResult> results;
   std::vector<double> losses;
@@ -70,7 +73,7 @@ TEST_CASE("tpe search: version 1, which journals may name, has no branches") {
       "b":{"if":{"kind":"b"},"y":{"uniform":[0,1]}}})";
   auto spec = SpecOf(space);
   REQUIRE(spec.ok());
-  CHECK(spec->search.version == 2);
+  CHECK(spec->search.version == 3);
   CHECK(&SearcherOf(*spec) == &TpeSearch());
   const auto loss = [](const Json& params) {
     const Json* inside = params.Find("b");
@@ -83,13 +86,36 @@ TEST_CASE("tpe search: version 1, which journals may name, has no branches") {
   CHECK(&SearcherOf(*spec) == &TpeSearchWithoutBranches());
   const std::vector<double> first = Search(*spec, loss);
   CHECK(first != newest);
-  CHECK(TpeSearchWithoutBranches().table().options.size() + 2 ==
+  CHECK(TpeSearchWithoutBranches().table().options.size() + 3 ==
         TpeSearch().table().options.size());
   // Where a space has no conditions, the versions are one algorithm.
   auto plain = SpecOf(kMixed);
   const std::vector<double> second = Search(*plain, Mixed);
   plain->search.version = 1;
   CHECK(Search(*plain, Mixed) == second);
+}
+
+TEST_CASE("tpe search: versions 1 and 2, which journals may name, do not smooth noise") {
+  auto spec = SpecOf(R"({"x":{"uniform":[0,1]}})");
+  REQUIRE(spec.ok());
+  CHECK(TpeOptionsFrom(spec->search).smoothing == TpeDefaults(kTpeVersion).smoothing);
+  CHECK(TpeDefaults(kTpeVersion).smoothing > 0);
+  Rng rng(1, 2);
+  std::vector<double> noise(400);
+  for (double& each : noise) each = rng.Normal();
+  const auto loss = [&](const Json& params) {  // A function of the configuration, but a rough one.
+    const double x = params.GetDouble("x");
+    return x + noise[static_cast<size_t>(x * 1e6) % noise.size()];
+  };
+  const std::vector<double> newest = Search(*spec, loss);
+  for (const uint32_t version : {2u, 1u}) {
+    spec->search.version = version;
+    spec->search.options = *Json::Parse(R"({"candidates":96})");
+    CHECK(TpeOptionsFrom(spec->search).smoothing == 0);
+    CHECK(&SearcherOf(*spec) ==
+          (version == 2 ? &TpeSearchWithoutSmoothing() : &TpeSearchWithoutBranches()));
+    CHECK(Search(*spec, loss) != newest);
+  }
 }
 
 TEST_CASE("tpe search: a grid is refused, with its place and what to write") {

@@ -1,6 +1,6 @@
 // How good a search is, and how long a suggestion takes:
 //   bench_search [raw] [algorithm=tpe] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2]
-//                [shift=0.25] [option=value]
+//                [shift=0.25] [noise=0.05] [option=value]
 //   bench_search peers [algorithm=tpe] [in_flight=1] [shift=0.25]
 //   bench_search latency [algorithm=tpe]
 //   bench_search whole [algorithm=tpe] [trials=10000]
@@ -8,7 +8,9 @@
 // run: function, seed, trials, in flight, regret. The second prints Optuna's medians, the third
 // milliseconds of CPU per suggestion, the fourth seconds of CPU of a whole search. `algorithm` is
 // tpe, cmaes, gp or auto; `shift` moves each edge of the box by up to this part of its width, by
-// seed. An option is a number of the algorithm's options, to try another value of it.
+// seed; `noise` is the deviation of what the search is told, as a part of the range between the 1 %
+// and the 99 % quantile, and the regret is that of the trial that looks best then. An option is a
+// number of the algorithm's options, to try another value of it.
 #include <time.h>
 
 #include <algorithm>
@@ -38,7 +40,7 @@ struct Settings {
   size_t trials = 200, in_flight = 1;
   std::string functions;  // Names with commas; empty: all.
   std::string algorithm = "tpe";
-  double shift = 0;
+  double shift = 0, noise = 0;
   bool raw = false, peers = false;
   TpeOptions options;
   CmaOptions cma;
@@ -108,15 +110,36 @@ Function Shifted(Function function, double shift, uint64_t seed) {
   return function;
 }
 
+double Quantile(std::vector<double> values, double part) {
+  std::sort(values.begin(), values.end());
+  const double at = part * static_cast<double>(values.size() - 1);
+  const size_t low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
+}
+
+// From the 1 % to the 99 % quantile of the values at random points.
+double RangeOf(const Function& function, const Encoding& encoding) {
+  Rng rng(1, 0x7a9e);
+  std::vector<double> values;
+  for (int i = 0; i < 2000; ++i) {
+    Point point(function.axes());
+    for (double& each : point) each = rng.Uniform();
+    values.push_back(ValueAt(function, encoding, point));
+  }
+  return Quantile(values, 0.99) - Quantile(values, 0.01);
+}
+
 // The regret after 1, 2, … finished trials; the trials in flight finish in a random order.
 std::vector<double> Regrets(const Function& original, uint64_t seed, const Settings& settings) {
   const Function function = Shifted(original, settings.shift, seed);
   const Encoding encoding = EncodingOf(function);
   const Suggest suggest = MakeSuggest(encoding, seed, settings);
   Observations seen;
-  Rng order(seed, 0xf1e1d);
+  Rng order(seed, 0xf1e1d), errors(seed, 0xe7707);
+  const double deviation = settings.noise > 0 ? settings.noise * RangeOf(function, encoding) : 0;
   std::vector<double> regrets;
-  double best = HUGE_VAL;
+  double least = HUGE_VAL, regret = HUGE_VAL;
   for (uint64_t asked = 0; regrets.size() < settings.trials;) {
     while (seen.in_flight.size() < settings.in_flight && asked < settings.trials) {
       Point point = suggest(seen, asked);
@@ -126,24 +149,20 @@ std::vector<double> Regrets(const Function& original, uint64_t seed, const Setti
     FlyingTrial trial = std::move(seen.in_flight[ended]);
     seen.in_flight.erase(seen.in_flight.begin() + static_cast<ptrdiff_t>(ended));
     const double value = ValueAt(function, encoding, trial.point);
-    best = std::min(best, value - function.minimum);
-    regrets.push_back(std::max(best, 1e-14));
+    const double seen_value = deviation > 0 ? value + deviation * errors.Normal() : value;
+    if (seen_value < least) {
+      least = seen_value;
+      regret = std::max(value - function.minimum, 1e-14);
+    }
+    regrets.push_back(regret);
     const auto ended_at = static_cast<int64_t>(regrets.size());
-    seen.finished.push_back({trial.number, std::move(trial.point), value, ended_at});
+    seen.finished.push_back({trial.number, std::move(trial.point), seen_value, ended_at});
   }
   return regrets;
 }
 
-double Quantile(std::vector<double> values, double part) {
-  std::sort(values.begin(), values.end());
-  const double at = part * static_cast<double>(values.size() - 1);
-  const size_t low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
-}
-
 double PeerRegret(const std::string& name, size_t trials, const Settings& settings) {
-  if (settings.shift > 0) return 0;
+  if (settings.shift > 0 || settings.noise > 0) return 0;
   const OptunaRegret peer = settings.algorithm == "auto"    ? OptunaBest(name)
                             : settings.algorithm == "gp"    ? OptunaGpRegrets().at(name)
                             : settings.algorithm == "cmaes" ? OptunaCmaRegrets().at(name)
@@ -300,6 +319,7 @@ bool SetOption(Settings& settings, const std::string& name, double value) {
       {"correlation_damping", &options.correlation_damping},
       {"candidate_spread", &options.candidate_spread},
       {"other_exponent", &options.other_exponent},
+      {"smoothing", &options.smoothing},
       {"sigma", &cma.sigma},
   };
   const std::map<std::string, size_t*> counts = {
@@ -346,6 +366,8 @@ bool Read(Settings& settings, const std::string& argument) {
     return value == "tpe" || value == "cmaes" || value == "gp" || value == "auto";
   } else if (name == "shift") {
     settings.shift = std::strtod(value.c_str(), nullptr);
+  } else if (name == "noise") {
+    settings.noise = std::strtod(value.c_str(), nullptr);
   } else {
     return SetOption(settings, name, std::strtod(value.c_str(), nullptr));
   }
