@@ -8,7 +8,7 @@ import unittest
 from harness import BIN, Cluster, wait_until
 
 # FAKE_PROBE: a JSON map of gpus to their faults. Beside it, across.json is a list: the parts about
-# the nodes of a gang of the next reports.
+# the nodes of a gang of the next reports, and bus.json what the gpus of a node reduce together.
 PROBE = """#!{python}
 import json, os, pathlib, sys
 known = pathlib.Path(os.environ["FAKE_PROBE"])
@@ -25,6 +25,8 @@ if "--across-nodes" in sys.argv and os.environ["GROUP_RANK"] == "0" and across.e
     across.write_text(json.dumps(more)) if more else across.unlink()
     if "fault" in report["across_nodes"]:
         report["across_nodes"]["fault"] += " of " + os.environ["GROUP_WORLD_SIZE"]
+if (bus := known.with_name("bus.json")).exists():
+    report["all_reduce"] = json.loads(bus.read_text())
 text = json.dumps(report)
 if "--report" in sys.argv:
     pathlib.Path(sys.argv[sys.argv.index("--report") + 1]).write_text(text)
@@ -174,6 +176,27 @@ class PreflightTest(Probed):
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
         self.assertIn("rt-probe is not installed here", self.show(number)["attempts"][0]["reason"])
         self.assertEqual({one["state"] for one in self.gpus().values()}, {"READY"})
+
+
+    def test_a_bandwidth_that_the_machine_does_not_have_is_no_fault_of_its_gpus(self) -> None:
+        said = "all-reduce at 30 GB/s of bus bandwidth, 200 are asked for"
+        self.faults.with_name("bus.json").write_text(json.dumps(
+            {"ranks": 2, "bus_gbps": 30, "errors": 0, "fault": said}))
+        number = self.submit("{min_bus_gbps: 200}")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
+        shown = self.show(number)
+        self.assertEqual([one["outcome"] for one in shown["attempts"]],
+                         ["LOST", "LOST", "LOST", "LAUNCH_FAILED"])
+        self.assertIn(f"preflight: {said}, between GPU-", shown["attempts"][0]["reason"])
+        self.assertIn("none of them is slower than the others", shown["attempts"][0]["reason"])
+        self.assertEqual({one["state"] for one in self.gpus().values()}, {"READY"})
+        # The probe has found the one that is to blame.
+        self.finds({"a": "its all-reduce with gpu 1 is at 30 GB/s"})
+        number = self.submit("{min_bus_gbps: 200}")
+        wait_until("it takes no work", lambda: self.gpus()["GPU-a"]["state"] == "QUARANTINED")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "FAILED")
+        self.assertEqual([one["uuid"] for one in self.gpus().values() if one["state"] != "READY"],
+                         ["GPU-a"])
 
 
 class Across(Probed):

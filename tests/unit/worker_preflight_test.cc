@@ -71,13 +71,28 @@ TEST_CASE("preflight: the gpu that the probe names is to blame, by its place in 
   CHECK(Judged(R"({"devices":[{"fault":null}]})").faults.at(0).uuid == "GPU-b");
 }
 
-TEST_CASE("preflight: a slow or wrong all-reduce is a fault of all gpus between which it ran") {
+TEST_CASE("preflight: a wrong all-reduce is a fault of all gpus, and a slow one of none") {
   const PreflightResult slow = JudgePreflight(kGpus, Wrote(kWell), 400);
-  REQUIRE(slow.faults.size() == 2);
-  CHECK(Says(slow.faults[0].what, "300 GB/s of bus bandwidth, 400 are asked for, between GPU-a"));
-  const PreflightResult wrong =
-      Judged(R"({"devices":[{},{}],"all_reduce":{"fault":"3 sums of the all-reduce are wrong"}})");
-  CHECK(wrong.faults.size() == 2);
+  CHECK(slow.faults.empty());
+  CHECK(slow.error ==
+        "all-reduce at 300 GB/s of bus bandwidth, 400 are asked for, between GPU-a, GPU-b: none of "
+        "them is slower than the others");
+  CHECK(Judged(R"({"devices":[{},{}],"all_reduce":{"bus_gbps":3,"errors":0,"fault":"slow"}})", 400)
+            .faults.empty());
+  // The probe has found which one it is.
+  const PreflightResult named =
+      Judged(R"({"devices":[{},{"fault":"its all-reduce with gpu 0 is at 3 GB/s"}],)"
+             R"("all_reduce":{"bus_gbps":3,"errors":0,"fault":"slow"}})",
+             400);
+  CHECK(named.faults ==
+        std::vector<PreflightFault>{{"GPU-b", "its all-reduce with gpu 0 is at 3 GB/s"}});
+  const char* const wrong =
+      R"({"devices":[{},{}],"all_reduce":{"bus_gbps":30,"errors":3,"fault":"3 sums are wrong"}})";
+  CHECK(Judged(wrong).faults.size() == 2);
+  CHECK(Judged(wrong, 400).faults.size() == 2);  // It is also slow.
+  // It did not end.
+  CHECK(Judged(R"({"devices":[{},{}],"all_reduce":{"fault":"the all-reduce did not end"}})", 400)
+            .faults.size() == 2);
   // One gpu has no bandwidth to be measured.
   CHECK(JudgePreflight({"GPU-a"}, Wrote(R"({"devices":[{}],"all_reduce":null})"), 400).is_well());
 }

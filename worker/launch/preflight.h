@@ -28,7 +28,8 @@ struct PreflightFault {
 };
 struct PreflightResult {
   std::vector<PreflightFault> faults;  // Of gpus that should take no work.
-  std::string error;                   // Why the test could not be made; no gpu is to blame.
+  // Why the test could not be made, or what is too slow; no gpu is to blame.
+  std::string error;
   // The machine's failure, although none of these gpus is to blame: another node of the gang has
   // found a gpu of its at fault, or `slow_links` are.
   std::string elsewhere;
@@ -43,10 +44,11 @@ struct ProbeRun {
   absl::StatusOr<ProgramResult> end = ProgramResult{};
   absl::StatusOr<std::string> report = "";
 };
-// What a run of rt-probe says of these gpus, which it was given in this order. The fault of the
-// all-reduce between them, and a probe that hangs or crashes, is a fault of all of them. A fault of
-// the all-reduce across nodes is an error, because it may lie with any node or between them, unless
-// the probes have found the link that is to blame. Pure.
+// What a run of rt-probe says of these gpus, which it was given in this order. Where the probe
+// names none of them, wrong sums of the all-reduce between them, one that does not end, and a probe
+// that hangs or crashes are a fault of all of them; an all-reduce that is too slow is an error. A
+// fault of the all-reduce across nodes is an error, because it may lie with any node or between
+// them, unless the probes have found the link that is to blame. Pure.
 PreflightResult JudgePreflight(const std::vector<std::string>& uuids, const ProbeRun& run,
                                double min_bus_gbps);
 

@@ -83,24 +83,31 @@ std::string RunRank(const Nccl& nccl, const NcclId& id, int device, int rank, in
   return why;
 }
 
-// One thread for each gpu of this process, whose ranks are those from `first` on.
-void RunRanks(const Nccl& nccl, const NcclId& id, int devices, int first, int ranks,
-              AllReduceReport& report, uint64_t bytes_max = UINT64_MAX) {
-  std::vector<AllReduceReport> parts(static_cast<size_t>(devices));
-  std::vector<std::string> faults(parts.size());
+// One thread for each of these gpus, whose ranks are those from `first` on.
+void RunRanks(const Nccl& nccl, const NcclId& id, const std::vector<int>& devices, int first,
+              int ranks, AllReduceReport& report, uint64_t bytes_max = UINT64_MAX) {
+  std::vector<AllReduceReport> parts(devices.size());
+  std::vector<std::string> faults(devices.size());
   std::vector<std::thread> threads;
-  for (int i = 0; i < devices; ++i)
+  for (size_t i = 0; i < devices.size(); ++i)
     threads.emplace_back([&, i] {
-      const auto at = static_cast<size_t>(i);
-      faults[at] = RunRank(nccl, id, i, first + i, ranks, parts[at], bytes_max);
+      faults[i] = RunRank(nccl, id, devices[i], first + static_cast<int>(i), ranks, parts[i],
+                          bytes_max);
     });
   for (std::thread& thread : threads) thread.join();
   report.sizes = parts[0].sizes;
   for (size_t i = 0; i < parts.size(); ++i) {
     report.errors += parts[i].errors;
     if (report.fault.empty() && !faults[i].empty())
-      report.fault = "gpu " + std::to_string(i) + ": " + faults[i];
+      report.fault = "gpu " + std::to_string(devices[i]) + ": " + faults[i];
   }
+}
+
+// All gpus of this process.
+std::vector<int> AllOf(int devices) {
+  std::vector<int> all;
+  for (int i = 0; i < devices; ++i) all.push_back(i);
+  return all;
 }
 
 bool SendWhole(int fd, const char* bytes, size_t size) {
@@ -187,9 +194,22 @@ void ReduceHere(int devices, AllReduceReport& report) {
     report.fault = std::string("NCCL: ") + nccl.error(code);
     return;
   }
-  RunRanks(nccl, id, devices, 0, devices, report);
+  RunRanks(nccl, id, AllOf(devices), 0, devices, report);
   if (devices == 1)
     report.note = "one gpu: the communicator has one rank, and bandwidth was not measured";
+}
+
+void ReducePair(int gpu, int other, AllReduceReport& report) {
+  Nccl nccl;
+  report.ranks = 2;
+  if (report.fault = nccl.Open(); !report.fault.empty()) return;
+  report.library = nccl.name();
+  NcclId id{};
+  if (const int code = nccl.unique_id(&id); code != 0) {
+    report.fault = std::string("NCCL: ") + nccl.error(code);
+    return;
+  }
+  RunRanks(nccl, id, {gpu, other}, 0, 2, report);
 }
 
 std::string PrepareToReduce(NcclId* id, bool& has_nccl) {
@@ -207,7 +227,7 @@ void ReduceWithOthers(const NcclId& id, int devices, int first, int ranks,
   report.ranks = ranks;
   if (report.fault = nccl.Open(); !report.fault.empty()) return;
   report.library = nccl.name();
-  RunRanks(nccl, id, devices, first, ranks, report, bytes_max);
+  RunRanks(nccl, id, AllOf(devices), first, ranks, report, bytes_max);
 }
 
 void ReduceInGang(const GangRank& gang, AllReduceReport& report) {

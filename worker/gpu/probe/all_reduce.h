@@ -21,6 +21,8 @@ struct GangRank {
 
 // All gpus of this process, one rank each.
 void ReduceHere(int devices, AllReduceReport& report);
+// Two gpus of this process, in a communicator of their own.
+void ReducePair(int gpu, int other, AllReduceReport& report);
 // The first gpu of each of the gang's processes. Rank 0 hands out NCCL's id over TCP.
 void ReduceInGang(const GangRank& gang, AllReduceReport& report);
 

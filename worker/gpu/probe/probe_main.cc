@@ -20,6 +20,7 @@
 #include "worker/gpu/probe/device_tests.h"
 #include "worker/gpu/probe/meeting.h"
 #include "worker/gpu/probe/nccl.h"
+#include "worker/gpu/probe/pairs.h"
 #include "worker/gpu/probe/report.h"
 
 namespace rt::probe {
@@ -39,7 +40,8 @@ constexpr char kUsage[] =
     "                      each (GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT)\n"
     "  --meet-max S        the nodes wait so long for each other (default: 30)\n"
     "  --links-max S       where that is below --min-bus-gbps, the links between the nodes are\n"
-    "                      measured for so long (default: 6)\n"
+    "                      measured for so long (default: 6); also pairs of gpus, without "
+    "--within\n"
     "  --min-bus-gbps N    the all-reduce of several ranks must reach so much bus bandwidth\n"
     "  --no-all-reduce     leave the all-reduce out\n"
     "  --all-reduce-max S  the all-reduce has failed after so many seconds (default: 180)\n"
@@ -192,6 +194,21 @@ void Reduce(const Options& options, int devices, Report& report) {
   else ReduceHere(devices, report.all_reduce);
 }
 
+// Which gpu is to blame, if the sums were wrong or the bandwidth below what was asked for. Without
+// the time for it, all of them are reported as they are known.
+void BlamePairs(const Options& options, double seconds, Report& report) {
+  if (options.gang || !HasPairsToBlame(report, options.min_bus_gbps)) return;
+  Report late = report;
+  const Deadline deadline(Milliseconds(seconds), [&] { ReportLate(late, options, true); });
+  const std::vector<LinkRate> rates =
+      MeasurePairs(static_cast<int>(report.devices.size()), [](int gpu, int other) {
+        AllReduceReport measured;
+        ReducePair(gpu, other, measured);
+        return measured.fault.empty() && measured.errors == 0 ? measured.best_gbps() : 0;
+      });
+  BlameGpus(rates, options.min_bus_gbps, report);
+}
+
 // The others wait for this node, also when its own tests have failed.
 void ReduceAcrossNodes(const Options& options, int devices, Report& report) {
   const NodeOfGang gang = NodeOfGang::FromEnvironment();
@@ -251,6 +268,8 @@ Report Run(const Options& options) {
     report.seconds = Since(began);
     Reduce(options, count, report);
     Judge(report, options.min_bus_gbps);
+    const double left = options.within > 0 ? options.within - Since(began) : options.links_max;
+    BlamePairs(options, std::max(left, kAllReduceLeast), report);
   }
   if (options.across) {
     ReduceAcrossNodes(options, count, report);
