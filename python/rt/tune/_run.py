@@ -227,14 +227,13 @@ class Fates:
 def _reopen(driver: Driver, known: dict[str, Any], fates: Fates, trainable: str) -> bool:
     """Runs the selected trials of a search again. Returns whether anything is left to run."""
     number = int(known["id"])
-    state = known.get("state")
+    state = driver.call("experiment_get", experiment_id=number).get("state")
     if state not in TERMINAL and fates.wants_end:
         driver.call("experiment_stop", experiment_id=number, reason="its trials do not go on")
-        while state not in TERMINAL:
-            held = driver.call(
-                "experiment_wait", experiment_id=number, until_end=True, hold_ms=HOLD_MS
-            )
-            state = held.get("state")
+    is_ending = fates.wants_end or state == "STOPPING"
+    while is_ending and state not in TERMINAL:  # Only what has ended is resumed.
+        held = driver.call("experiment_wait", experiment_id=number, until_end=True, hold_ms=HOLD_MS)
+        state = held.get("state")
     if state in (*TERMINAL, "PAUSED"):
         asked = {"failed": fates.failed, "unfinished": fates.unfinished}
         asked["finished"] = fates.finished
