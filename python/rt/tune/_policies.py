@@ -72,10 +72,11 @@ def bounds_of(given: Optional[dict[str, Any]]) -> dict[str, tuple[float, float]]
 def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[float, dict[str, Any]]]]:
     """(first configuration, [(iteration, configuration from then on)]) of a recorded policy.
 
-    The file has what `rt trial show TRIAL -o json` prints, or is a pbt_policy_*.txt of Ray. There
-    each line is [trial, parent, its iteration, the parent's iteration, the parent's configuration,
-    the new configuration]. What a trial did before it took a checkpoint is of no effect: the lines
-    are followed from the last one backwards, from each trial to its parent. Raises ValueError.
+    The file has what `rt trial show TRIAL -o json` prints, or is a pbt_policy_*.txt of rt or Ray.
+    There each line is [trial, parent, its iteration, the parent's iteration, the parent's
+    configuration, the new configuration]. What a trial did before it took a checkpoint is of no
+    effect: the lines are followed from the last one backwards, from each trial to its parent.
+    Raises ValueError.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -201,6 +201,8 @@ class PopulationBasedTraining(_PopulationScheduler):
     checkpoint with the first row of each interval. Values stay in their domains. When the
     population is larger than the cluster, trials take turns: they pause where they are compared.
     synch: trials wait for each other at their milestones and are compared together.
+    pbt_policy_EXP_NUM.txt in the results directory has what each clone did, for
+    PopulationBasedTrainingReplay, with any log_config.
     custom_explore_fn gets a copy of each new configuration after the mutation, and returns the one
     that the clone gets; it runs in the script. Where it raises, or returns no dict, the clone has
     the mutation. While the script is away no trial is cloned. Raises ValueError for invalid
@@ -315,10 +317,10 @@ class PB2(_PopulationScheduler):
 class PopulationBasedTrainingReplay(TrialScheduler):
     """Replays in one trial what population based training did to it, as in Ray.
 
-    policy_file: what `rt trial show TRIAL -o json` printed, or Ray's pbt_policy_<trial>.txt. The
-    trial starts with the configuration of its first ancestor, and takes the later ones at the
-    recorded iterations, from its own newest checkpoint: report one with each of these rows. Raises
-    ValueError for a file that is no policy.
+    policy_file: a pbt_policy_*.txt of a results directory, of rt or of Ray, or what
+    `rt trial show TRIAL -o json` printed. The trial starts with the configuration of its first
+    ancestor, and takes the later ones at the recorded iterations, from its own newest checkpoint:
+    report one with each of these rows. Raises ValueError for a file that is no policy.
     """
 
     changes_params = True
