@@ -6,7 +6,7 @@ import json
 from typing import Any, Optional
 
 from rt._encode import encode_space, json_value
-from rt._json import is_number
+from rt._json import is_finite, is_number, shown
 from rt._slips import number
 from rt._space import Domain, choice
 
@@ -81,19 +81,34 @@ def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[float, dict[str, 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        if '"policy"' in text:
-            policy = json.loads(text)["policy"]
-            return policy["config"], [(each["time"], each["config"]) for each in policy["changes"]]
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        shown_trial = text.lstrip().startswith("{") and json.loads(text)
+        rows = [] if shown_trial else [json.loads(each) for each in text.splitlines() if each]
+    except (OSError, ValueError) as error:
         raise ValueError(f"policy_file {path}: {error}") from None
+    if shown_trial:
+        policy = shown_trial.get("policy") or {}
+        first, changes = policy.get("config"), policy.get("changes")
+        if not isinstance(changes, list) or not all(isinstance(each, dict) for each in changes):
+            raise ValueError(f"policy_file {path}: there is no policy: the trial was never cloned")
+        found = [(each.get("time"), each.get("config")) for each in changes]
+    else:
+        first, found = _along(path, rows)
+    for time, config in [(0, first), *found]:
+        if not isinstance(config, dict):
+            raise ValueError(f"policy_file {path}: a configuration is a dict, not {shown(config)}")
+        if not is_number(time) or not is_finite(time):
+            raise ValueError(f"policy_file {path}: an iteration is a number, not {shown(time)}")
+    return first, found
+
+
+def _along(path: str, rows: list[Any]) -> tuple[Any, list[tuple[Any, Any]]]:
+    """What read_policy returns, of Ray's lines."""
     if not rows or not all(isinstance(row, list) and len(row) == 6 for row in rows):
         raise ValueError(f"policy_file {path}: each line must be a list of six values")
-    changes: list[tuple[float, dict[str, Any]]] = []
-    parent: Optional[str] = None
-    first: dict[str, Any] = {}
+    changes: list[tuple[Any, Any]] = []
+    parent, first = None, None
     for trial, source, _, iteration, before, after in reversed(rows):
-        if parent is not None and trial != parent:
+        if changes and trial != parent:
             break
         parent, first = source, before
         changes.append((iteration, after))
