@@ -81,12 +81,13 @@ def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[float, dict[str, 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        shown_trial = text.lstrip().startswith("{") and json.loads(text)
-        rows = [] if shown_trial else [json.loads(each) for each in text.splitlines() if each]
+        trial: Any = json.loads(text) if text.lstrip().startswith("{") else None
+        rows = [json.loads(each) for each in text.splitlines() if each.strip() and trial is None]
     except (OSError, ValueError) as error:
         raise ValueError(f"policy_file {path}: {error}") from None
-    if shown_trial:
-        policy = shown_trial.get("policy") or {}
+    first: Any
+    if trial is not None:
+        policy = trial.get("policy") or {}
         first, changes = policy.get("config"), policy.get("changes")
         if not isinstance(changes, list) or not all(isinstance(each, dict) for each in changes):
             raise ValueError(f"policy_file {path}: there is no policy: the trial was never cloned")
