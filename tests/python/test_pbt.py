@@ -207,3 +207,15 @@ def test_what_is_no_policy_is_refused(text: str, message: str, tmp_path: pathlib
     path.write_text(text)
     with pytest.raises(ValueError, match=f"policy_file {path}: .*{message}"):
         tune.schedulers.PopulationBasedTrainingReplay(str(path))
+
+
+def test_of_changes_at_one_iteration_the_last_holds(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pbt_policy_1_0.txt"
+    rows = [
+        ["1/2", "1/3", None, 4, {"lr": 1}, {"lr": 2}],
+        ["1/1", "1/2", None, 6, {"lr": 2}, {"lr": 3}],
+        ["1/0", "1/1", None, 6, {"lr": 3}, {"lr": 4}],
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    replay = tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    assert (replay.config, replay.policy) == ({"lr": 1}, [(4, {"lr": 2}), (6, {"lr": 4})])

@@ -99,7 +99,9 @@ def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[float, dict[str, 
             raise ValueError(f"policy_file {path}: a configuration is a dict, not {shown(config)}")
         if not is_number(time) or not is_finite(time):
             raise ValueError(f"policy_file {path}: an iteration is a number, not {shown(time)}")
-    return first, found
+    # A checkpoint that two trials took one after the other was not trained on in between.
+    later = [*(time for time, _ in found[1:]), None]
+    return first, [change for change, after in zip(found, later) if change[0] != after]
 
 
 def _along(path: str, rows: list[Any]) -> tuple[Any, list[tuple[Any, Any]]]:
