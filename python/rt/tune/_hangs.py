@@ -8,7 +8,6 @@ Once the search has ended, nobody waits for an answer: the function is interrupt
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import linecache
 import os
@@ -49,8 +48,10 @@ _ROLES = {
     "_computed.py": "function of sample_from",
 }
 # Code of rt's that calls functions of the user's.
-_CALLERS = ("_advice.py", "_repeater.py", "_searchers.py", *_ROLES)
-_CALLED = re.compile(r"([a-zA-Z_][\w.]*)\(")
+_CALLERS = ("_advice.py", "_repeater.py", "_searchers.py", "_space.py", *_ROLES)
+_CALLED = re.compile(
+    r"\b(?:self\.)?_?((?:advice\.\w+|function|func|explore|stopper|callback|scheduler|searcher)(?:\.\w+)*)\("
+)
 _CALLBACKS = "run_config=tune.RunConfig(callbacks=[...])"
 _SCHEDULER = "tune_config=tune.TuneConfig(scheduler=...)"
 _CONFIGS = "param_space=..., tune_config=..., run_config=..."
@@ -173,13 +174,13 @@ def _native_call(stack: list[FrameType], entries: Iterable[CodeType]) -> Optiona
         return None
     frame = _own(stack)[-1]
     path = frame.f_code.co_filename
-    names = _CALLED.findall(linecache.getline(path, frame.f_lineno))
-    called = [each for each in names if not hasattr(builtins, each)]
-    if os.path.basename(path) not in _CALLERS or not called:
+    called = _CALLED.search(linecache.getline(path, frame.f_lineno))
+    if os.path.basename(path) not in _CALLERS or called is None:
         return None
-    name = called[0].rpartition("advice.")[2].replace("self._", "").replace("self.", "")
-    arguments = [text for kind, text in _ARGUMENTS.items() if _is_named(kind, called[0])]
-    role = _ROLES.get(os.path.basename(path), "")
+    name = called[1].replace("advice.", "")
+    arguments = [text for kind, text in _ARGUMENTS.items() if _is_named(kind, name)]
+    files = [os.path.basename(each.f_code.co_filename) for each in _own(stack)]
+    role = next((_ROLES[file] for file in reversed(files) if file in _ROLES), "")
     return _Call(frame, role, (*arguments, _CONFIGS)[0], time.monotonic(), native=name)
 
 
