@@ -50,7 +50,8 @@ _ROLES = {
 # Code of rt's that calls functions of the user's.
 _CALLERS = ("_advice.py", "_repeater.py", "_searchers.py", "_space.py", *_ROLES)
 _CALLED = re.compile(
-    r"\b(?:self\.)?_?((?:advice\.\w+|function|func|explore|stopper|callback|scheduler|searcher)(?:\.\w+)*)\("
+    r"\b(?:self\.)?_?((?:advice\.\w+|function|func|explore|stopper|callback|scheduler|searcher)"
+    r"(?:\.\w+)*)\("
 )
 _CALLBACKS = "run_config=tune.RunConfig(callbacks=[...])"
 _SCHEDULER = "tune_config=tune.TuneConfig(scheduler=...)"
