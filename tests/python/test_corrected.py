@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from rt import tune
-from rt.tune._advice import ENTRIES
+from rt.tune import _run
+from rt.tune._advice import ENTRIES, Advice
 from rt.tune._corrected import check_asked, check_same_space, corrected
 from rt.tune._experiment import Request
 from rt.tune._hangs import failed_call
@@ -141,3 +142,18 @@ def test_a_search_that_is_stopping_is_resumed_once_it_has_ended() -> None:
     assert _reopen(unwanted, {"id": 1}, fates, "m")  # type: ignore[arg-type]
     assert unwanted.ops[:2] == ["experiment_get", "experiment_stop"]
     assert unwanted.ops[-1] == "experiment_resume"
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_functions_are_told_nothing_of_a_search_of_which_nothing_is_left(
+    is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed: list[Advice] = []
+    advice = Advice(stoppers=[tune.stopper.NoopStopper()], callbacks=[tune.Callback()])
+    ready = _run._Prepared(started(), {}, {}, advice, False, "m")
+    monkeypatch.setattr(_run, "_prepare", lambda *_, **__: ready)
+    monkeypatch.setattr(_run._driver, "get", lambda: None)
+    monkeypatch.setattr(_run, "_reopen", lambda *_: is_left)
+    monkeypatch.setattr(_run, "_follow", lambda _, made, __: followed.append(made.advice))
+    _run.resume_search(started(), {"id": 1}, Fates())
+    assert (len(followed[0].stoppers), len(followed[0].callbacks)) == (int(is_left), 1)

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional
 
 from rt import _driver, _identity, _runtime
@@ -268,6 +268,9 @@ def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> Tria
         "attached": True,
     }
     created["ended"] = not _reopen(driver, known, fates, ready.manifest)
+    if created["ended"]:  # No answer is needed. Callbacks hear of what they missed.
+        none: dict[str, Any] = dict.fromkeys(("searcher", "scheduler", "explore", "allocator"))
+        ready.advice = replace(ready.advice, **none, stoppers=[])
     ready.dated = False
     ready.advice.seed = known.get("seed")
     return _follow(driver, ready, created)
