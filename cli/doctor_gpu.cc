@@ -21,6 +21,7 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr Millis kTimeToReport = 20'000;  // The probe names what hangs so long before its end.
+constexpr size_t kPrintedMax = 300;       // Bytes that are shown of what is no report.
 constexpr char kRepair[] =
     "take it out of use or repair it; rt doctor --gpu ends its quarantine once it is well";
 
@@ -38,7 +39,10 @@ absl::StatusOr<Json> AskProgram(const std::string& name, const std::vector<std::
   RT_ASSIGN_OR_RETURN(const ProgramResult done, RunProgram({.argv = argv}, "", most));
   absl::StatusOr<Json> told = Json::Parse(done.output);
   if (told.ok() && told->is_object()) return told;
-  return absl::InternalError(ToAbsl(name + ": " + ToString(done.exit) + ": " + done.output));
+  std::string printed(Trim(done.output));
+  if (printed.size() > kPrintedMax) printed = printed.substr(0, kPrintedMax) + "...";
+  return absl::InternalError(ToAbsl(name + " printed no report: " + ToString(done.exit) +
+                                    (printed.empty() ? "" : ": " + printed)));
 }
 
 std::string RateText(const Json& one, const char* key, const char* unit) {
@@ -195,7 +199,11 @@ std::vector<Finding> JudgeProbe(const Json& report) {
     findings.push_back(
         {"gpu-probe", Grade::kWarn, fault, "rt doctor says whether there is a driver"});
   if (const Json* devices = report.Find("devices"); devices != nullptr && devices->is_array())
-    for (const Json& one : devices->array()) findings.push_back(JudgeProbed(one));
+    for (const Json& one : devices->array())
+      if (one.is_object()) findings.push_back(JudgeProbed(one));
+  if (findings.empty())
+    findings.push_back(
+        {"gpu-probe", Grade::kWarn, "rt-probe reports no gpu", "rt doctor says whether NVML does"});
   const Json* all = report.Find("all_reduce");
   if (all != nullptr && all->is_object()) findings.push_back(JudgeAllReduce(*all));
   return findings;

@@ -155,9 +155,12 @@ class ExperimentDownload {
 
   void Summarise(const Json& trial, const std::string& place) {
     std::lock_guard lock(mutex_);
-    summaries_[static_cast<uint64_t>(trial.GetInt("number"))] = Json::MakeObject(
-        {{"directory", place}, {"id", trial.GetString("id")},
-         {"state", trial.GetString("state")}, {"failures", trial.GetInt("failures")}});
+    summaries_[static_cast<uint64_t>(trial.GetInt("number"))] =
+        Json::MakeObject({{"directory", place},
+                          {"id", trial.GetString("id")},
+                          {"state", trial.GetString("state")},
+                          {"failures", trial.GetInt("failures")},
+                          {"has_row", !ValueOf(trial, "metrics").is_null()}});
   }
 
   // So that ExperimentAnalysis and Tuner.restore find the search there when its cluster is gone.
@@ -170,6 +173,8 @@ class ExperimentDownload {
     const Json found = Json::MakeObject({{"state", ValueOf(experiment_, "state")},
                                          {"metric", ValueOf(experiment_, "metric")},
                                          {"mode", ValueOf(experiment_, "mode")},
+                                         {"objectives", ValueOf(experiment_, "objectives")},
+                                         {"constraints", ValueOf(experiment_, "constraints")},
                                          {"trainable", ValueOf(spec, "trainable")},
                                          {"space", ValueOf(experiment_, "space")},
                                          {"trials", std::move(trials)}});

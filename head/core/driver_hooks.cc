@@ -299,15 +299,24 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
 
 bool HasOpenClone(const Trial& trial) { return trial.open_clone.seq != 0 && IsOpen(trial); }
 
+// Whether the driver that was heard then is away: its job may have ended since.
+static bool IsAwaySince(const Core& core, ExperimentId id, Millis heard_at, Millis now) {
+  const State& state = core.world.state;
+  const auto job = state.jobs.find(state.experiments.at(id).job);
+  const bool has_ended = job != state.jobs.end() && job->second.end != JobEnd::kNone &&
+                         heard_at <= job->second.ended_at;
+  return has_ended || now - heard_at > limits::kDriverAwayAfter;
+}
+
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now) {
   auto heard = core.soft.drivers.find(id);
-  return heard == core.soft.drivers.end() || now - heard->second > limits::kDriverAwayAfter;
+  return heard == core.soft.drivers.end() || IsAwaySince(core, id, heard->second, now);
 }
 
 const DriverCall* FindDriverCall(const Core& core, ExperimentId id, Millis now) {
   auto found = core.soft.driver_calls.find(id);
   if (found == core.soft.driver_calls.end()) return nullptr;
-  return now - found->second.heard_at > limits::kDriverAwayAfter ? nullptr : &found->second;
+  return IsAwaySince(core, id, found->second.heard_at, now) ? nullptr : &found->second;
 }
 
 std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {

@@ -15,7 +15,8 @@ namespace rt {
 std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
 // The trial is to be cloned, and its driver is asked with which configuration.
 bool HasOpenClone(const Trial& trial);
-// Nothing was heard of the experiment's driver for limits::kDriverAwayAfter.
+// Nothing was heard of the experiment's driver for limits::kDriverAwayAfter, or since its job
+// ended.
 bool IsDriverAway(const Core& core, ExperimentId id, Millis now);
 // The function in which the driver has been for a while; null: it is in none, or it is away.
 const DriverCall* FindDriverCall(const Core& core, ExperimentId id, Millis now);

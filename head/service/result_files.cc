@@ -63,6 +63,7 @@ struct DirCloser {
 bool IsResultFile(std::string_view name) {
   for (std::string_view known : {"result.json", "progress.csv", "params.json", "error.txt"})
     if (name == known) return true;
+  if (name.starts_with("pbt_policy_") && name.ends_with(".txt")) return true;
   return name.starts_with("events.out.tfevents.") && !name.ends_with(".tmp");
 }
 

@@ -1,7 +1,7 @@
 // The files that the head writes of an experiment's results, as clients may read them: result.json,
-// progress.csv, params.json, error.txt and TensorBoard's event files, and nothing else that lies
-// below the same directory. Each directory is opened relative to the one above it and never
-// through a link, so that nothing outside can be reached. Blocks; any thread.
+// progress.csv, params.json, error.txt, pbt_policy_*.txt and TensorBoard's event files, and nothing
+// else that lies below the same directory. Each directory is opened relative to the one above it
+// and never through a link, so that nothing outside can be reached. Blocks; any thread.
 #pragma once
 
 #include <cstdint>

@@ -178,13 +178,7 @@ void ExperimentSink::Take(const SinkTask& task) {
     case Kind::kBegin:
       created_at_ = task.at;
       return TakeBegin(task.at);
-    case Kind::kParams: {
-      const std::string params = FactsOf(task.trial).params;
-      const auto write = [&](const Folder& folder) { return WriteParams(folder, params); };
-      const absl::Status status = InTrial(task.trial, write);
-      if (!status.ok()) Note(task.trial, status);
-      return;
-    }
+    case Kind::kParams: return TakeParams(task.trial);
     case Kind::kRows:
       return TakeRows(task);
     case Kind::kRewrite:
@@ -218,6 +212,28 @@ void ExperimentSink::TakeBegin(Millis created_at) {
   }
   begin_refused_ = Refusal{status, IsFinal(status), Clock::now() +
                                                     std::chrono::milliseconds(parts_.retry_after)};
+}
+
+void ExperimentSink::TakeParams(uint32_t trial) {
+  const std::string params = FactsOf(trial).params;
+  absl::Status status =
+      InTrial(trial, [&](const Folder& folder) { return WriteParams(folder, params); });
+  if (status.ok()) status = WritePolicyOf(trial);
+  if (!status.ok()) Note(trial, status);
+}
+
+// Of a trial that was cloned.
+absl::Status ExperimentSink::WritePolicyOf(uint32_t number) {
+  std::string lines;
+  {
+    std::lock_guard lock(parts_.replica.mutex);
+    const Experiment& experiment = parts_.replica.core.world.state.experiments.at(id_);
+    const Trial& trial = experiment.trials.at(number);
+    if (trial.cloned == 0) return absl::OkStatus();
+    lines = PolicyLines(experiment, trial);
+  }
+  RT_RETURN_IF_ERROR(OpenFolder());
+  return WritePolicy(*folder_, {id_, number}, lines);
 }
 
 void ExperimentSink::TakeRows(const SinkTask& task) {
@@ -324,6 +340,7 @@ absl::Status ExperimentSink::RewriteNow(uint32_t number) {
     return RemoveError(folder);
   };
   RT_RETURN_IF_ERROR(InTrial(number, write));  // Before its rows are read in vain.
+  RT_RETURN_IF_ERROR(WritePolicyOf(number));
   RT_ASSIGN_OR_RETURN(std::vector<Json> rows, RowsUpTo(trial, seq));
   RT_RETURN_IF_ERROR(FilesOf(number).Rewrite(*folder_, rows, trial.ended_at, trial.end));
   NoteColumns(number);

@@ -32,13 +32,13 @@ namespace rt {
 // What the journal's record `seq` means for the files.
 struct SinkTask {
   enum class Kind {
-    kBegin,    // Of the experiment: `at`.
-    kParams,   // Of a new trial.
-    kRows,     // `rows`; `has_earlier`: there are rows before these.
-    kRewrite,  // Everything of the trial again, as the replica has it by then.
+    kBegin,     // Of the experiment: `at`.
+    kParams,    // Of a new trial, and of one that was cloned: its configuration is another one.
+    kRows,      // `rows`; `has_earlier`: there are rows before these.
+    kRewrite,   // Everything of the trial again, as the replica has it by then.
     kRunAgain,  // The trial's error is of no account any more.
-    kEnd,      // Of the trial: `at`, `end`, and `error` with `reason` when it failed.
-    kSync,     // Everything so far is to be durable.
+    kEnd,       // Of the trial: `at`, `end`, and `error` with `reason` when it failed.
+    kSync,      // Everything so far is to be durable.
   };
   Kind kind = Kind::kBegin;
   uint64_t seq = 0;
@@ -98,6 +98,8 @@ class ExperimentSink {
   void Work();
   void Take(const SinkTask& task);
   void TakeBegin(Millis created_at);
+  void TakeParams(uint32_t trial);
+  absl::Status WritePolicyOf(uint32_t trial);
   void TakeRows(const SinkTask& task);
   void TakeEnd(const SinkTask& task);
   void TakeSync();

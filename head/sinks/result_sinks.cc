@@ -204,9 +204,12 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
     EntryOf(created->experiment).sink.Push({.kind = Kind::kBegin, .seq = seq, .at = record.at});
   if (const auto* created = std::get_if<event::TrialCreated>(&record.event))
     Push(created->trial, {.kind = Kind::kParams, .seq = seq});
-  if (const auto* answered = std::get_if<event::Answered>(&record.event))
+  if (const auto* answered = std::get_if<event::Answered>(&record.event)) {
     for (const CreatedTrial& created : answered->created)
       Push({answered->experiment, created.number}, {.kind = Kind::kParams, .seq = seq});
+    for (const ClonedTrial& cloned : answered->cloned)
+      Push({answered->experiment, cloned.number}, {.kind = Kind::kParams, .seq = seq});
+  }
   if (const auto* placed = std::get_if<event::AttemptPlaced>(&record.event)) {
     // What came after the checkpoint that it starts from is superseded.
     if (placed->attempt.owner.is_trial() && placed->attempt.number > 1)

@@ -181,6 +181,12 @@ absl::Status WriteParams(const Folder& trial, const std::string& params) {
   return trial.Replace("params.json", json.ok() ? json->Pretty() + "\n" : params);
 }
 
+absl::Status WritePolicy(const Folder& experiment, TrialId trial, const std::string& lines) {
+  const std::string name = "pbt_policy_" + std::to_string(trial.experiment.value) + "_" +
+                           std::to_string(trial.number) + ".txt";
+  return experiment.Replace(name, lines);
+}
+
 absl::Status WriteError(const Folder& trial, const ErrorInfo& error, const std::string& reason) {
   std::string text = error.traceback;
   if (text.empty()) text = error.kind + ": " + error.message;

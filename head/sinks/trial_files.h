@@ -1,6 +1,7 @@
 // What one trial leaves in its directory: result.json (a JSON line per row), progress.csv (the
 // same, flattened, without the configuration), events.out.tfevents.* for TensorBoard (its numbers
-// and parameters), params.json, and error.txt when it failed. Rows are collected and written in one
+// and parameters), params.json, and error.txt when it failed; and beside its directory
+// pbt_policy_*.txt when it was cloned. Rows are collected and written in one
 // go. A key that appears late makes progress.csv need all rows again. The cost of a row grows with
 // its own keys and the columns of the trial, not with their product. progress.csv has a bounded
 // number of columns: workers refuse rows with more metrics, but the head does not rely on that.
@@ -69,6 +70,8 @@ class TrialFiles {
 absl::Status WriteExperiment(const Folder& experiment, Millis created_at,
                              const ExperimentSpec& spec);
 absl::Status WriteParams(const Folder& trial, const std::string& params);
+// Writes pbt_policy_EXP_NUM.txt with `lines`, those of a trial that was cloned.
+absl::Status WritePolicy(const Folder& experiment, TrialId trial, const std::string& lines);
 // Writes error.txt: the traceback, or what is known instead of one.
 absl::Status WriteError(const Folder& trial, const ErrorInfo& error, const std::string& reason);
 absl::Status RemoveError(const Folder& trial);  // It runs again.

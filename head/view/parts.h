@@ -38,6 +38,10 @@ Json BeliefOf(const Core& core, ExperimentId id);
 // `pauses`: the scheduler pauses trials. rungs.cc.
 Json RungsOf(const Experiment& experiment, Mode mode, bool pauses);
 Json PopulationOf(const Experiment& experiment);
+// What a trial that replays a clone does: {"config", "changes": [{"time", "config"}]}, the
+// configuration to begin with, and the later ones with the iterations from which they were in
+// force. policy.cc.
+Json PolicyOf(const Experiment& experiment, const Trial& trial);
 // What the plateau rule of an experiment compares now, in words; null: it has none. plateau.cc.
 Json PlateauOf(const Experiment& experiment, const ExperimentPlateauRule& rule);
 // Of a page of a list: half a message, since what is counted of a trial is a guess.

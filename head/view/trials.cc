@@ -372,37 +372,6 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
   return reply;
 }
 
-// The configuration that the trial had just before `until`.
-static const std::string& ParamsUntil(const Trial& trial, Millis until) {
-  for (const TrialClone& clone : trial.clones)
-    if (clone.at >= until) return clone.params_before;
-  return trial.params;
-}
-
-// What a trial that replays it does: the configuration to begin with, and the later ones with the
-// iterations from which they were in force, along the checkpoints that the trial continued from.
-static Json PolicyOf(const Experiment& experiment, const Trial& trial) {
-  std::vector<Json> changes;  // The newest first.
-  const Trial* at = &trial;
-  Millis until = INT64_MAX;
-  const TrialClone* clone = nullptr;
-  do {
-    clone = nullptr;
-    for (const TrialClone& one : at->clones)
-      if (one.at < until) clone = &one;
-    if (clone == nullptr) break;
-    changes.push_back(Json::MakeObject({{"time", NumberOrInt(clone->iteration)},
-                                        {"config", ParsedOrNull(ParamsUntil(*at, until))}}));
-    until = clone->at;
-    at = &experiment.trials.at(clone->from);
-  } while (changes.size() < limits::kClonesKept);
-  Json list = Json::MakeArray();
-  for (auto change = changes.rbegin(); change != changes.rend(); ++change)
-    list.Append(std::move(*change));
-  return Json::MakeObject(
-      {{"config", ParsedOrNull(ParamsUntil(*at, until))}, {"changes", std::move(list)}});
-}
-
 // Its lineage: whose checkpoints it took, the oldest first.
 static Json ClonesOf(const Trial& trial) {
   Json clones = Json::MakeArray();

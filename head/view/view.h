@@ -53,6 +53,11 @@ struct TrialSpan {
 };
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts, const TrialSpan& span);
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
+// The training of a trial that was cloned, as Ray's pbt_policy_<trial>.txt has it: a JSON line per
+// configuration that it took along the checkpoints that it continued from, the oldest first. A line
+// is [trial, parent, null, iteration of the parent's checkpoint, configuration of the parent, new
+// configuration]; Ray's third value, the trial's own iteration then, is not in the state.
+std::string PolicyLines(const Experiment& experiment, const Trial& trial);
 Json JobPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);

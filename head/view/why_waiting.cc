@@ -236,6 +236,15 @@ std::string ButNotOn(const World& world, const Owner& owner, Millis now) {
          FormatDouble(AskedOfLinks(world, owner)) + " GB/s" + RetryText(world, owner, now);
 }
 
+// `ending`: trials that end for it. `drain`: ", or the end of the drain of …", or "".
+std::string FreesText(size_t ending, bool has_faults, const std::string& drain) {
+  std::string text = ending == 0
+                         ? "the end of a running trial"
+                         : std::to_string(ending) + " of lower priority that save and end now";
+  if (has_faults) text += ", a gpu that takes work again";
+  return text + (drain.empty() ? ", or another node" : ", another node" + drain);
+}
+
 Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
@@ -279,15 +288,11 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
     return {MessageOf(possible) + (wanted.Total().gpu > 0 ? GpuFaults(core, now) : ""),
             HintOf(possible)};
   const size_t ending = CountEndingFor(world, owner);
-  const std::string whose =
-      ending == 0 ? "the end of a running trial"
-                  : std::to_string(ending) + " of lower priority that save and end now";
-  const std::string frees =
-      draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
+  const std::string faults = wanted.Total().gpu > 0 ? GpuFaults(core, now) : "";
+  const std::string frees = FreesText(ending, !faults.empty(), drain);
   if (wanted.is_gang()) {
     return {"needs " + Describe(wanted) + ", all at once; " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but +
-                (wanted.Total().gpu > 0 ? GpuFaults(core, now) : ""),
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but + faults,
             frees};
   }
   if (closest.node.empty())
@@ -300,8 +305,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
     return {"is about to be placed", "nothing is missing"};
   }
   return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
-              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but +
-              (one.gpu > 0 ? GpuFaults(core, now) : ""),
+              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but + faults,
           frees};
 }
 

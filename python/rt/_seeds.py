@@ -6,7 +6,7 @@ import random
 import sys
 from typing import Any, Optional
 
-from rt._json import unboxed
+from rt._json import shown, unboxed
 
 _LIMIT = 2**31 - 1
 
@@ -40,4 +40,7 @@ def as_seed(random_state: Any) -> Optional[int]:
     for draw in ("integers", "randint"):  # Of np.random.Generator, and of RandomState.
         if type(state).__module__.startswith("numpy.random") and hasattr(state, draw):
             return int(getattr(state, draw)(_LIMIT))
-    raise ValueError("random_state must be a whole number of 0 or more, or a generator of NumPy")
+    raise ValueError(
+        "the seed (seed=, random_state=) must be a whole number of 0 or more, or a generator of "
+        f"NumPy, not {shown(state)}"
+    )

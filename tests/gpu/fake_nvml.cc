@@ -3,7 +3,8 @@
 //   UUID,NAME,BYTES,HEALTH[,KEY=N...]   a gpu
 //   +UUID,NAME,BYTES,ok[,KEY=N...]      a MIG slice of the gpu above it, which is in MIG mode then
 // HEALTH is ok, lost, reset, or hang: no call about its memory returns until the file says
-// otherwise. The library does not start while the file that FAKE_NVML_HANG names exists.
+// otherwise. The library does not start while the file that FAKE_NVML_HANG names exists. No call
+// returns whose name is in the file that FAKE_NVML_HANG_IN names, such as nvmlDeviceGetUUID.
 // Keys: util, mem_util, used (bytes), temp, power and limit (mW), sm, memclock (MHz), throttle,
 // ecc, dbe, remapped, remap_failed, retired, links (NVLinks that are up), peer (they end at the gpu
 // of this number), switch (at this NVSwitch), island (of one number: below one PCIe switch), gen,
@@ -51,7 +52,7 @@ std::vector<Line> Lines() {
       if (equals == std::string::npos) continue;
       line.numbers[pair.substr(0, equals)] = std::strtoull(pair.c_str() + equals + 1, nullptr, 10);
     }
-    const bool is_slice = line.uuid.front() == '+';
+    const bool is_slice = line.uuid.starts_with('+');
     if (is_slice) line.uuid.erase(0, 1);
     (is_slice ? gpus.back().slices : gpus).push_back(line);
   }
@@ -94,6 +95,18 @@ void WaitWhileHanging(void* device) {
   }
 }
 
+void WaitIn(const char* call) {
+  const char* path = std::getenv("FAKE_NVML_HANG_IN");
+  if (path == nullptr) return;
+  for (;;) {
+    std::ifstream file(path);
+    std::string name;
+    while (file >> name && name != call) continue;
+    if (name != call) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 int Text(const std::string& text, char* out, unsigned bytes) {
   if (text.size() >= bytes) return 7;
   std::strcpy(out, text.c_str());
@@ -109,12 +122,16 @@ struct FakeMemory {
 };
 
 int nvmlInit_v2() {
+  WaitIn(__func__);
   const char* hang = std::getenv("FAKE_NVML_HANG");
   while (hang != nullptr && std::ifstream(hang).good())
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   return std::getenv("FAKE_NVML") == nullptr ? kNoDriver : kSuccess;
 }
-int nvmlShutdown() { return kSuccess; }
+int nvmlShutdown() {
+  WaitIn(__func__);
+  return kSuccess;
+}
 const char* nvmlErrorString(int code) {
   switch (code) {
     case kNoDriver: return "Driver Not Loaded";
@@ -124,23 +141,28 @@ const char* nvmlErrorString(int code) {
   }
 }
 int nvmlDeviceGetCount_v2(unsigned* count) {
+  WaitIn(__func__);
   *count = static_cast<unsigned>(Lines().size());
   return kSuccess;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  WaitIn(__func__);
   if (index >= Lines().size()) return kInvalidArgument;
   *device = Handle(index, 0);
   return kSuccess;
 }
 int nvmlDeviceGetUUID(void* device, char* out, unsigned bytes) {
+  WaitIn(__func__);
   const auto line = Find(device);
   return line.empty() ? kLost : Text(line[0].uuid, out, bytes);
 }
 int nvmlDeviceGetName(void* device, char* out, unsigned bytes) {
+  WaitIn(__func__);
   const auto line = Find(device);
   return line.empty() ? kLost : Text(line[0].name, out, bytes);
 }
 int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
+  WaitIn(__func__);
   const auto line = Find(device);
   if (line.empty()) return kLost;
   WaitWhileHanging(device);
@@ -151,16 +173,19 @@ int nvmlDeviceGetMemoryInfo(void* device, FakeMemory* memory) {
   return CodeOf(line[0]);
 }
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
+  WaitIn(__func__);
   const auto line = Find(device);
   if (line.empty()) return kLost;
   *current = *pending = line[0].slices.empty() ? 0 : 1;
   return kSuccess;
 }
 int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
+  WaitIn(__func__);
   *count = 7;
   return kSuccess;
 }
 int nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** slice) {
+  WaitIn(__func__);
   const auto line = Find(device);
   if (line.empty() || index >= line[0].slices.size()) return kNotFound;
   *slice = Handle((reinterpret_cast<uintptr_t>(device) - 1) / 100, index + 1);
@@ -171,27 +196,37 @@ struct FakeUtilisation {
   unsigned gpu, memory;
 };
 int nvmlDeviceGetUtilizationRates(void* device, FakeUtilisation* out) {
+  WaitIn(__func__);
   out->memory = 0;
   Tell(device, "mem_util", &out->memory);
   return Tell(device, "util", &out->gpu);
 }
 int nvmlDeviceGetTemperature(void* device, unsigned, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, "temp", out);
 }
-int nvmlDeviceGetPowerUsage(void* device, unsigned* out) { return Tell(device, "power", out); }
+int nvmlDeviceGetPowerUsage(void* device, unsigned* out) {
+  WaitIn(__func__);
+  return Tell(device, "power", out);
+}
 int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, "limit", out);
 }
 int nvmlDeviceGetClockInfo(void* device, unsigned type, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, type == 1 ? "sm" : "memclock", out);
 }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* out) {
+  WaitIn(__func__);
   return Tell(device, "throttle", out);
 }
 int nvmlDeviceGetTotalEccErrors(void* device, unsigned type, unsigned, unsigned long long* out) {
+  WaitIn(__func__);
   return Tell(device, type == 0 ? "ecc" : "dbe", out);
 }
 int nvmlDeviceGetRetiredPages(void* device, unsigned cause, unsigned* count, unsigned long long*) {
+  WaitIn(__func__);
   unsigned pages = 0;
   const int code = Tell(device, "retired", &pages);
   *count = cause == 0 ? pages : 0;
@@ -199,26 +234,32 @@ int nvmlDeviceGetRetiredPages(void* device, unsigned cause, unsigned* count, uns
 }
 int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected,
                               unsigned* pending, unsigned* failed) {
+  WaitIn(__func__);
   *corrected = *uncorrected = *pending = *failed = 0;
   Tell(device, "remap_failed", failed);
   return Tell(device, "remapped", uncorrected);
 }
 int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, "gen", out);
 }
 int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, "lanes", out);
 }
 int nvmlDeviceGetPcieReplayCounter(void* device, unsigned* out) {
+  WaitIn(__func__);
   return Tell(device, "replays", out);
 }
 int nvmlDeviceGetNvLinkState(void* device, unsigned link, unsigned* out) {
+  WaitIn(__func__);
   unsigned links = 0;
   if (Tell(device, "links", &links) != kSuccess || link >= 18) return kNotSupported;
   *out = link < links ? 1 : 0;
   return kSuccess;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void* one, void* other, unsigned* level) {
+  WaitIn(__func__);
   unsigned here = 0, there = 1;
   Tell(one, "island", &here);
   Tell(other, "island", &there);
@@ -232,11 +273,13 @@ struct FakePci {
 };
 // The bus of the n-th gpu is 0x10 + n.
 int nvmlDeviceGetPciInfo_v3(void* device, FakePci* pci) {
+  WaitIn(__func__);
   *pci = {};
   pci->bus = 0x10 + static_cast<unsigned>((reinterpret_cast<uintptr_t>(device) - 1) / 100);
   return kSuccess;
 }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned, FakePci* pci) {
+  WaitIn(__func__);
   *pci = {};
   unsigned number = 0;
   if (Tell(device, "peer", &number) == kSuccess) pci->bus = 0x10 + number;
@@ -250,6 +293,7 @@ struct FakeProcess {
   unsigned gpu_instance, compute_instance;
 };
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, FakeProcess* out) {
+  WaitIn(__func__);
   unsigned listed = 0;
   for (const char* key : {"pid", "pid2"}) {
     FakeProcess process{};
@@ -267,13 +311,21 @@ struct FakeEvent {
   unsigned gpu_instance, compute_instance;
 };
 int nvmlEventSetCreate(void** set) {
+  WaitIn(__func__);
   static int all = 0;
   *set = &all;
   return kSuccess;
 }
-int nvmlEventSetFree(void*) { return kSuccess; }
-int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) { return kSuccess; }
+int nvmlEventSetFree(void*) {
+  WaitIn(__func__);
+  return kSuccess;
+}
+int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) {
+  WaitIn(__func__);
+  return kSuccess;
+}
 int nvmlEventSetWait_v2(void*, FakeEvent* event, unsigned timeout_ms) {
+  WaitIn(__func__);
   static std::mutex mutex;
   static std::map<std::string, unsigned long long> told;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);

@@ -81,6 +81,7 @@ TEST_CASE("gpu: NVML tells uuid, name, memory and health, and slices instead of 
       "GPU-b,NVIDIA A100,80000000000,ok\n"
       "+MIG-1,NVIDIA A100 MIG 3g.40gb,40000000000,ok\n"
       "+MIG-2,NVIDIA A100 MIG 3g.40gb,40000000000,ok\n"
+      ",NVIDIA H200,150000000000,ok\n"  // Without a uuid, as no program could name it.
       "GPU-c,NVIDIA H200,150000000000,lost\n");
   const auto found = Listed();
   REQUIRE(found.size() == 4);

@@ -69,8 +69,9 @@ class Results(unittest.TestCase):
             self.check_trial(trial, value)
         search = json.loads((folder / ".rt-search.json").read_text())
         self.assertEqual((search["state"], search["metric"]), ("COMPLETED", "loss"))
-        self.assertEqual([one["directory"] for one in search["trials"]],
-                         [trial.name for trial in trials])
+        self.assertEqual((search["objectives"], search["constraints"]), (None, None))
+        self.assertEqual([(one["directory"], one["has_row"]) for one in search["trials"]],
+                         [(trial.name, True) for trial in trials])
 
 
 class DownloadTest(Results, ClusterTest):

@@ -139,7 +139,7 @@ class OptimizerTest(unittest.TestCase):
         optimizer = self.optimizer({"x": tune.uniform(0, 1)}, metric="loss", seed=1)
         trial = optimizer.ask()
         for told, words in (({"lss": 1}, "'loss' is not in what was told"), ("a", "a number"),
-                            ([0.5], "a number"),
+                            ([0.5], "a number"), (10 ** 400, "must be a number, not 1000"),
                             (None, "needs a value")):
             with self.assertRaisesRegex(ValueError, words):
                 optimizer.tell(trial, told)

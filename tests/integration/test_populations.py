@@ -106,6 +106,7 @@ print("RESULT", json.dumps(found))
 
 # Trials that improve by their rate in each step; the best rate is 1.
 TURNS = TRAINABLE + """
+import glob
 from rt.tune.schedulers import PB2, PopulationBasedTraining, PopulationBasedTrainingReplay
 
 def climb(config):
@@ -123,12 +124,16 @@ def rows_of(results):
     return found
 
 def search(name, scheduler, rates, callbacks=(), **options):
-    return rows_of(tune.Tuner(
+    results = tune.Tuner(
         tune.with_resources(climb, {"cpu": 1}),
         param_space={"rate": tune.grid_search(rates)},
         tune_config=tune.TuneConfig(metric="height", mode="max", scheduler=scheduler, **options),
         run_config=tune.RunConfig(name=name, callbacks=list(callbacks)),
-    ).fit())
+    ).fit()
+    policies[name] = sorted(glob.glob(results.experiment_path + "/pbt_policy_*.txt"))
+    return rows_of(results)
+
+policies = {}
 
 interval = {"time_attr": "training_iteration", "perturbation_interval": 2}
 mutations = {"rate": tune.uniform(0, 1)}
@@ -157,6 +162,11 @@ bandit = search("bandit", PB2(
 with open("policy.txt", "w") as file:
     file.write(json.dumps(["0", "1", 4, 4, {"rate": 0.25}, {"rate": 0.75}]))
 replay = search("replay", PopulationBasedTrainingReplay("policy.txt"), [1.0])
+# Nobody is cloned at the last step.
+chain = search("chain", PopulationBasedTraining(
+    time_attr="training_iteration", perturbation_interval=3, hyperparam_mutations=mutations,
+    quantile_fraction=0.5, synch=True), [0.1, 0.9])
+followed = search("followed", PopulationBasedTrainingReplay(policies["chain"][0]), [1.0])
 stopped = rows_of(tune.Tuner(climb, param_space={"rate": 0.5}, run_config=tune.RunConfig(
     name="stopped", stop="height > 1.2 or training_iteration >= 7")).fit())
 print("RESULT", json.dumps({
@@ -167,6 +177,10 @@ print("RESULT", json.dumps({
     "told": told,
     "bandit": [sorted({row["config"]["rate"] for row in rows}) for rows in bandit],
     "replay": [[row["config"]["rate"] for row in rows] for rows in replay],
+    "policies": {name: [os.path.basename(each) for each in found]
+                 for name, found in policies.items()},
+    "clone": [chain[0][-1]["height"], chain[0][-1]["config"]],
+    "followed": [[rows[-1]["height"], rows[-1]["config"]] for rows in followed],
     "stopped": [len(rows) for rows in stopped]}))
 """
 
@@ -298,6 +312,10 @@ class PopulationsTest(unittest.TestCase):
                 self.assertIn([number, iteration, config, config], found["told"])
         self.assertEqual(len(found["told"]), len(worse) + len(better))
         self.assertEqual(found["replay"], [[0.25] * 4 + [0.75] * 4])
+        # The policy that the search left of its clone leads to the same end.
+        self.assertEqual(found["policies"]["chain"], ["pbt_policy_6_0.txt"])
+        self.assertEqual(found["policies"]["turns"], [])
+        self.assertEqual(found["followed"], [found["clone"]])
         self.assertEqual(found["stopped"], [3])
 
 

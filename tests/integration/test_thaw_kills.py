@@ -1,5 +1,6 @@
-"""What dies in the middle of a thaw: the daemon at each of its steps, the program, its fork server.
-The trial continues or is a loss, and its gpu takes work again once its memory is free."""
+"""What dies in the middle of a thaw: the daemon at each of its steps, the program, its fork server;
+and a driver that hangs meanwhile. The trial continues or is a loss, and its gpu takes work again
+once its memory is free."""
 
 import os
 import pathlib
@@ -12,6 +13,7 @@ from harness import BIN, wait_until
 from own_worker import OwnWorkerCase
 
 GPU = "GPU-aaaa,NVIDIA H200,150000000000,ok,used=500000000"
+HANGS = GPU.replace(",ok,", ",hang,")
 ON_GPU = "resources: {gpu: 1, cpu: 0}\n"
 
 
@@ -85,6 +87,43 @@ class ThawKillsTest(Frozen, OwnWorkerCase):
         self.wait_running(one)
         self.finish(one, "both")
         self.assertEqual(self.node()["gpus"][0]["state"], "READY")
+        self.check_takes_work("next")
+
+    def wait_gpu(self, state: str) -> None:
+        wait_until(f"the gpu is {state}", lambda: self.node()["gpus"][0]["state"] == state)
+
+    def undrain(self) -> None:
+        self.has(GPU)
+        self.cluster.rt("node", "undrain", "far", "--gpu", "0")
+        self.wait_gpu("READY")
+
+    def test_nvml_hangs(self) -> None:
+        self.start_worker()
+        self.wait_state("READY")
+        one = self.submit("hang", more=ON_GPU, argument="cuda")
+        self.wait_running(one)
+        frozen = self.freeze(one)
+        # A gpu that is known to hang is not given back to the trial, which stays frozen.
+        self.has(HANGS)
+        self.wait_gpu("QUARANTINED")
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        waiting = self.wait("waits", one, lambda t: t["state"] == "PENDING")
+        self.assertIn("gpu 0 of far takes no work (NVML did not answer", waiting["reason"])
+        self.assertEqual(state_of(self.pid_of(frozen)), "T")
+        self.undrain()
+        self.check_continues(one, self.pid_of(frozen), frozen)
+        # A thaw asks NVML nothing. Once the hang is found, the trial is a loss as any other.
+        frozen = self.freeze(one)
+        self.has(HANGS)
+        self.cluster.rt("trial", "resume", f"{one}/0")
+        self.check_continues(one, self.pid_of(frozen), frozen)
+        lost = self.wait("is lost", one, lambda t: t["attempts"][0]["ended_at"])
+        self.assertEqual((lost["attempts"][0]["outcome"], lost["failures"], lost["preemptions"]),
+                         ("LOST", 0, 1))
+        self.assertEqual(state_of(self.pid_of(frozen)), "")
+        self.undrain()
+        self.assertEqual(self.wait_running(one)["attempt"], 2)
+        self.finish(one, "hang")
         self.check_takes_work("next")
 
     def test_the_fork_server_is_killed(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -170,6 +171,33 @@ def test_a_function_that_hangs_after_the_end_is_interrupted(
     name = f"{role} hang" if role else "Hangs.on_trial_result"
     assert any(text.startswith(f"{name} (test_hangs.py:") for text in said), said
     assert any("it is interrupted, and is not called again" in text for text in said), said
+    assert "Ctrl-C" not in said
+
+
+@pytest.mark.parametrize("kind", ["C", "the standard library"])
+def test_a_function_that_is_not_the_users_code_is_named_and_interrupted(
+    kind: str, attached: Callable[..., Advisors], said: list[str]
+) -> None:
+    head, rows = Asker(ended=True), Rows()
+    lock = threading.Lock()
+    lock.acquire()
+
+    class Stops(FunctionStopper):
+        stop_all = staticmethod(  # type: ignore[assignment]
+            functools.partial(lock.acquire, timeout=DEADLINE_S)
+            if kind == "C"
+            else functools.partial(threading.Event().wait, DEADLINE_S)
+        )
+
+    advisors = attached(head, callbacks=[rows], stoppers=[Stops(lambda *_: False)])
+    say_all(head)
+    with _Interrupts(lambda: said.append("Ctrl-C"), advisors.watch):
+        while not advisors.ended:
+            advisors.poll(0)
+    assert rows.seen == [1, 2, 3, "end"]
+    name = "stopper.stop_all (no Python function)"
+    assert any(text.startswith(f"{name} has not returned") for text in said), said
+    assert head.told and head.told[0]["function"] == name
     assert "Ctrl-C" not in said
 
 

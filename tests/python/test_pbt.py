@@ -171,3 +171,51 @@ def test_a_policy_is_followed_from_the_last_change_back_to_the_first_ancestor(
         tune.schedulers.PopulationBasedTrainingReplay(str(path))
     with pytest.raises(ValueError, match=r"nothing\.txt"):
         tune.schedulers.PopulationBasedTrainingReplay(str(tmp_path / "nothing.txt"))
+
+
+def test_values_that_json_cannot_hold_come_back_from_a_policy(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pbt_policy_1_0.txt"
+    first = {"net": "(64, 32)", "act": "py:(1, 2)", "kind": "<class 'dict'>", "lr": 1}
+    changed = {**first, "net": "py:(32, 16)"}
+    path.write_text(json.dumps(["1/0", "1/1", None, 3, first, changed]) + "\n")
+    replay = tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    space = replay.complete_space({"net": (64, 32), "act": 3, "kind": tune.choice([int, dict])})
+    assert space == {"net": (64, 32), "act": (1, 2), "kind": dict, "lr": 1}
+    # A trial makes the value of the later one.
+    assert replay.to_spec() == {"pbt_replay": {"policy": [{"time": 3, "config": changed}]}}
+    assert replay.config == first
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "six values"),
+        ("null", "six values"),
+        ('["a", "b", 1, "x", {}, {}]', "an iteration is a number, not 'x'"),
+        ('["a", "b", 1, NaN, {}, {}]', "an iteration is a number, not nan"),
+        ('["a", "b", 1, 2, [], {}]', r"a configuration is a dict, not \[\]"),
+        ('["policy", 1, 2, 3, 4, 5]', "a configuration is a dict"),
+        ('{\n  "id": "1/0",\n  "state": "COMPLETED"\n}\n', "the trial was never cloned"),
+        ('{"policy": null}', "the trial was never cloned"),
+        ('{"policy": {"config": 5, "changes": []}}', "a configuration is a dict, not 5"),
+        ('{"policy": {"config": {}, "changes": [3]}}', "the trial was never cloned"),
+        ("\x00", "Expecting value"),
+    ],
+)
+def test_what_is_no_policy_is_refused(text: str, message: str, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "policy"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"policy_file {path}: .*{message}"):
+        tune.schedulers.PopulationBasedTrainingReplay(str(path))
+
+
+def test_of_changes_at_one_iteration_the_last_holds(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pbt_policy_1_0.txt"
+    rows = [
+        ["1/2", "1/3", None, 4, {"lr": 1}, {"lr": 2}],
+        ["1/1", "1/2", None, 6, {"lr": 2}, {"lr": 3}],
+        ["1/0", "1/1", None, 6, {"lr": 3}, {"lr": 4}],
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    replay = tune.schedulers.PopulationBasedTrainingReplay(str(path))
+    assert (replay.config, replay.policy) == ({"lr": 1}, [(4, {"lr": 2}), (6, {"lr": 4})])

@@ -155,6 +155,11 @@ def test_what_would_change_the_meaning_of_a_search_is_refused() -> None:
         (HyperOptSearch, {"space": object()}, "space is a object of the library"),
         (OptunaSearch, {"space": [("suggest_float", "x", 0, 1)]}, "not a list"),
         (HEBOSearch, {"evaluated_rewards": [1.0]}, "1 values for 0 points"),
+        (
+            OptunaSearch,
+            {"points_to_evaluate": [{"x": 1}], "evaluated_rewards": ["a"]},
+            "the value of a known result must be a number, not 'a'",
+        ),
         (OptunaSearch, {"mode": "best"}, "mode must be 'min' or 'max'"),
     ]:
         with pytest.raises(ValueError, match=text):

@@ -140,6 +140,68 @@ def test_a_search_that_was_left_and_moved_is_read_as_it_was(tmp_path: Path) -> N
     assert found.metric_analysis["v"] == {"max": 3, "min": 3, "avg": 3, "last": 3}
 
 
+def cloned_in(directory: Path, name: str = "c") -> KeptTrial:
+    """A trial that was cloned after its rows, and has not reported since."""
+    trial = kept_in(directory / name, {"v": 9, "config": {"a": {"b": 0}}})
+    trial.config = {"a": {"b": 5}}
+    (directory / name / "params.json").write_text(json.dumps(trial.config))
+    return trial
+
+
+class CutOff(KeptTrial):
+    """As the head tells it: it has no row of its own."""
+
+    last_metrics = {}  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_the_row_before_a_clone_is_not_its_value_in_the_directory(
+    older: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "e").mkdir()
+    kept = cloned_in(tmp_path / "e")
+    cut = CutOff(0, kept.path, *kept.rows)
+    write_search(grid(cut, results_dir=str(tmp_path / "e"), state="COMPLETED"))
+    if older:  # Of a release that did not write it.
+        path = tmp_path / "e" / SEARCH_FILE
+        fields = json.loads(path.read_text())
+        del fields["trials"][0]["has_row"]
+        path.write_text(json.dumps(fields))
+    found = read_search(str(tmp_path / "e"), unpickle=False)
+    [trial] = found
+    assert trial.last_metrics == {} and trial.value("v", "max", "last") is None
+    assert trial.last_result["v"] == 9 and trial.config == {"a": {"b": 5}}
+    with pytest.raises(ValueError, match="no trial reported"):
+        found.best("v")
+    result = tune.Result.from_path(kept.path)
+    assert result.metrics["v"] == 9 and result.config == {"a": {"b": 5}}
+
+
+def test_a_row_with_a_config_of_its_own_counts(tmp_path: Path) -> None:
+    trial = kept_in(tmp_path / "t", {"v": 9, "config": {"mine": 1}})
+    assert tune.Result.from_path(trial.path)._trial.last_metrics["v"] == 9
+    (tmp_path / "t" / "params.json").write_text('{"x": "NaN"}')
+    rows = '{"v": 8, "config": {"x": "NaN"}}\n'
+    (tmp_path / "t" / "result.json").write_text(rows)
+    assert tune.Result.from_path(trial.path)._trial.last_metrics["v"] == 8
+
+
+def test_the_front_is_read_from_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "e").mkdir()
+    trials = []
+    for number, row in enumerate([{"loss": 1, "speed": 2}, {"loss": 2, "speed": 1}]):
+        trials.append(kept_in(tmp_path / "e" / f"t{number}", row))
+    known = {
+        "results_dir": str(tmp_path / "e"),
+        "state": "COMPLETED",
+        "objectives": [{"metric": "loss", "mode": "min"}, {"metric": "speed", "mode": "max"}],
+        "constraints": {"speed": {">=": 2}},
+    }
+    write_search(grid(*trials, **known))
+    found = ResultGrid(read_search(str(tmp_path / "e"), unpickle=False))
+    assert [each.metrics["loss"] for each in found.get_best_results()] == [1]
+
+
 def test_each_file_that_a_search_leaves_is_documented() -> None:
     for name in (SEARCH_FILE, RUNNING_FILE, CHECKPOINTS_FILE, KEPT_STATE):
         assert f"{name}`" in JSON_PAGE

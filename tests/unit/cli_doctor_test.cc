@@ -87,6 +87,26 @@ TEST_CASE("doctor: a checkpoint store warns from 90 % of its quota, and fails wh
         Grade::kFail);
 }
 
+TEST_CASE("doctor: a probe that prints no report, or one without gpus, warns") {
+  TempDir dir("doctor");
+  const std::string probe = dir.File("rt-probe");
+  ::setenv("RT_PROBE", probe.c_str(), 1);
+  const auto said = [&](const std::string& script) {
+    std::ofstream(probe) << "#!/bin/sh\n" << script << "\n";
+    REQUIRE(::chmod(probe.c_str(), 0700) == 0);
+    Json report;
+    const Finding first = ExamineGpus(report, 60'000).at(0);
+    CHECK(first.grade == Grade::kWarn);
+    return first.message;
+  };
+  CHECK(said("exit 0") == "rt-probe printed no report: exit code 0");
+  CHECK(said("echo no; exit 3") == "rt-probe printed no report: exit code 3: no");
+  CHECK(said("yes | head -c 5000").size() < 400);
+  CHECK(said("echo '{\"schema\": 1}'") == "rt-probe reports no gpu");
+  CHECK(said("echo '{\"devices\": [3]}'") == "rt-probe reports no gpu");
+  ::unsetenv("RT_PROBE");
+}
+
 TEST_CASE("doctor: a probe that hangs fails, and is not called missing") {
   TempDir dir("doctor");
   const std::string probe = dir.File("rt-probe");

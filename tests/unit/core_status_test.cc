@@ -267,4 +267,15 @@ TEST_CASE("reasons: a driver in a function of the user's says in which one and s
   story.now += limits::kDriverAwayAfter + 1;
   CHECK(why().find("away") != std::string::npos);
   CHECK(why_job().empty());
+  // Nor is it once its job has ended, until another driver is heard.
+  REQUIRE(story.Do(input::DriverListens{id, session, "f", 0}).verdict.ok());
+  CHECK(why().find("has been in f") != std::string::npos);
+  story.Exit({{Owner::Of(job), 1, 1}, 0}, 1, 0);
+  CHECK(why() ==
+        "waits for its driver, which is away, to suggest trial 1/0: job 1 has ended; a script with "
+        "Tuner.restore continues the search");
+  story.now += 1;
+  const uint64_t later = story.Do(input::AttachDriver{id, "d2"}).answer.session;
+  REQUIRE(story.Do(input::DriverListens{id, later, "g", 0}).verdict.ok());
+  CHECK(why().find("the driver has been in g") != std::string::npos);
 }

@@ -38,13 +38,16 @@ TEST_CASE("result files: only what the head writes is listed and read") {
   TempDir temp("results");
   const std::string root = temp.path() + "/exp";
   Write(root + "/events.out.tfevents.1.rt", "e");
+  Write(root + "/pbt_policy_1_3.txt", "[]");
+  Write(root + "/pbt_policy_1_3.txt.tmp", "[");
   Write(root + "/t0/result.json", "0123456789");
   Write(root + "/t0/params.json", "{}");
   Write(root + "/t0/params.json.tmp", "{");
   Write(root + "/t0/key.pem", "secret");
   Write(root + "/t0/checkpoint_000000/result.json/weights", "w");
   Write(root + "/.rt-state/ca/result.json", "secret");
-  CHECK(Names(root, "") == std::vector<std::string>{"events.out.tfevents.1.rt"});
+  CHECK(Names(root, "") ==
+        std::vector<std::string>{"events.out.tfevents.1.rt", "pbt_policy_1_3.txt"});
   CHECK(Names(root, "t0") == std::vector<std::string>{"t0/params.json", "t0/result.json"});
   CHECK(Names(root, "none").empty());
   CHECK(Read(root, "t0/result.json") == "0123");

@@ -114,7 +114,7 @@ absl::StatusOr<Nvml> Nvml::Open() {
 // Nothing is said of a gpu whose uuid cannot be read: no program could be given it.
 void Nvml::Describe(const Library& library, Device one, std::vector<FoundGpu>& found) {
   char text[nvml::kNameBytes] = "";
-  if (library.uuid(one, text, sizeof text) != kSuccess) return;
+  if (library.uuid(one, text, sizeof text) != kSuccess || text[0] == '\0') return;
   FoundGpu gpu;
   gpu.uuid = text;
   const Library::Asking asking(library, gpu.uuid);

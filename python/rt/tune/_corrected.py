@@ -6,6 +6,8 @@ import dataclasses
 from typing import Any, Optional, TypeVar
 
 from rt._config import RunConfig
+from rt._encode import encode_space
+from rt._json import shown
 from rt.tune._experiment import Request, TuneConfig, build_spec
 
 # What a script gives again. The rest of the specification is the head's, and stays.
@@ -50,6 +52,25 @@ def corrected(request: Request, tune: Optional[TuneConfig], run: Optional[RunCon
                 f"{before.get(key)!r}, and cannot become {after.get(key)!r}"
             )
     return new
+
+
+def check_same_space(kept: Optional[dict[str, Any]], given: Optional[dict[str, Any]]) -> None:
+    """Raises ValueError where `given` draws other values than `kept`, which the search draws.
+
+    Functions of sample_from may differ.
+    """
+    before, after = encode_space(kept)[0], encode_space(given)[0]
+    for key in sorted({*before, *after}):
+        if key not in before or key not in after or before[key] != after[key]:
+            raise ValueError(
+                f"Tuner.restore continues a search in its space: {key} is {_shown(kept, key)}, and "
+                f"cannot become {_shown(given, key)}; give the param_space of the first run, or "
+                "none"
+            )
+
+
+def _shown(space: Optional[dict[str, Any]], key: str) -> str:
+    return shown(space[key]) if space and key in space else "absent"
 
 
 def check_asked(given: dict[str, Any], asked: dict[str, Any]) -> None:

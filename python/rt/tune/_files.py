@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
-from rt._json import numbers
+from rt._json import clean, numbers
 from rt._values import restore_values
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, saved_iterations
@@ -39,16 +39,22 @@ class FileTrial(AnyTrial):
         if not _holds_trial(self.path):
             raise ValueError(f"{self.path} is not the results directory of a trial")
         with open(os.path.join(self.path, "params.json"), encoding="utf-8") as file:
-            self.config = restore_values(numbers(json.load(file)), {}, unpickle=unpickle)
+            params = json.load(file)
+        self._params = json.dumps(params, sort_keys=True)
+        self.config = restore_values(numbers(params), {}, unpickle=unpickle)
         self._rows: Optional[list[dict[str, Any]]] = None
         known = known or {}
+        self._has_row: Optional[bool] = known.get("has_row")  # None: nobody has said it.
         self.space = known.get("space") or {}
         self.trainable_name = str(known.get("trainable") or "")
         self.trial_name = os.path.basename(self.path)
-        self.trial_id = known.get("id") or self.last_metrics.get("trial_id") or self.trial_name
+        self.trial_id = known.get("id") or self._told_id() or self.trial_name
         self.num_failures = int(known.get("failures") or 0)
         failed = os.path.exists(os.path.join(self.path, "error.txt"))
         self.state = str(known.get("state") or ("FAILED" if failed else "COMPLETED"))
+
+    def _told_id(self) -> Any:
+        return self.rows[-1].get("trial_id") if self.rows else None
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -63,8 +69,19 @@ class FileTrial(AnyTrial):
 
     @property
     def last_metrics(self) -> dict[str, Any]:
-        """The newest row; empty when there was no report."""
-        return self.rows[-1] if self.rows else {}
+        """The newest row; empty when there was no report with the configuration that it has."""
+        if self._has_row is None:
+            self._has_row = bool(self.rows) and self._is_of_params(self.rows[-1])
+        return self.rows[-1] if self.rows and self._has_row else {}
+
+    def _is_of_params(self, row: dict[str, Any]) -> bool:
+        """Whether the trial has not been cloned since. A program may have its own "config"."""
+        config = row.get("config")
+        same_keys = isinstance(config, dict) and config.keys() == json.loads(self._params).keys()
+        return not same_keys or json.dumps(clean(config), sort_keys=True) == self._params
+
+    def _row_before_clone(self) -> dict[str, Any]:
+        return dict(self.rows[-1]) if self.is_finished() and self.rows else {}
 
     @property
     def error(self) -> Optional[TrialError]:
@@ -103,6 +120,7 @@ def write_search(trials: TrialSet) -> None:
             "id": trial.trial_id,
             "state": trial.state,
             "failures": trial.num_failures,
+            "has_row": bool(trial.last_metrics),
         }
         for trial in trials
         if _holds_trial(trial.path)
@@ -112,6 +130,8 @@ def write_search(trials: TrialSet) -> None:
         "state": experiment.get("state"),
         "metric": trials.metric,
         "mode": trials.mode,
+        "objectives": experiment.get("objectives"),
+        "constraints": experiment.get("constraints"),
         "trainable": (experiment.get("spec") or {}).get("trainable"),
         "space": experiment.get("space"),
         "trials": items,
@@ -140,6 +160,7 @@ def read_search(path: str, unpickle: bool) -> TrialSet:
         for item in found["trials"]
     ]
     experiment = {"state": found["state"], "results_dir": path}
+    experiment.update((key, found.get(key)) for key in ("objectives", "constraints"))
     return TrialSet(experiment, trials, found["metric"], found["mode"])
 
 

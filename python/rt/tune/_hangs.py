@@ -9,7 +9,9 @@ Once the search has ended, nobody waits for an answer: the function is interrupt
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
+import re
 import signal
 import sys
 import sysconfig
@@ -45,6 +47,12 @@ _ROLES = {
     "_explore.py": "custom_explore_fn",
     "_computed.py": "function of sample_from",
 }
+# Code of rt's that calls functions of the user's.
+_CALLERS = ("_advice.py", "_repeater.py", "_searchers.py", "_space.py", *_ROLES)
+_CALLED = re.compile(
+    r"\b(?:self\.)?_?((?:advice\.\w+|function|func|explore|stopper|callback|scheduler|searcher)"
+    r"(?:\.\w+)*)\("
+)
 _CALLBACKS = "run_config=tune.RunConfig(callbacks=[...])"
 _SCHEDULER = "tune_config=tune.TuneConfig(scheduler=...)"
 _CONFIGS = "param_space=..., tune_config=..., run_config=..."
@@ -89,6 +97,11 @@ class _Call:
     say_at: float = SAID_AFTER_S  # Seconds after `since`.
     interrupted_at: Optional[float] = None
     line: int = 0  # Where it raised.
+    native: str = ""  # What is called, where it is no Python function: `frame` is rt's then.
+
+    def runs_in(self, stack: list[FrameType]) -> bool:
+        """Whether it has not returned."""
+        return self.frame in stack and (not self.native or _own(stack)[-1] is self.frame)
 
     @property
     def is_callback(self) -> bool:
@@ -105,6 +118,8 @@ class _Call:
 
     def __str__(self) -> str:
         """Such as "stop function f (search.py:12)", with the line where it is now."""
+        if self.native:
+            return f"{self.role} {self.native} (no Python function)".lstrip()
         code = self.frame.f_code
         name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
         owner = self.frame.f_locals.get("self")
@@ -130,6 +145,11 @@ def _stack(frame: Optional[FrameType]) -> list[FrameType]:
     return frames[::-1]
 
 
+def _own(stack: list[FrameType]) -> list[FrameType]:
+    """The frames of rt's code."""
+    return [frame for frame in stack if frame.f_code.co_filename.startswith(_OWN)]
+
+
 def _find_call(stack: list[FrameType], entries: Iterable[CodeType]) -> Optional[_Call]:
     """The function of the user's that was called below one of `entries`, the innermost of them."""
     codes = set(entries)
@@ -144,6 +164,30 @@ def _find_call(stack: list[FrameType], entries: Iterable[CodeType]) -> Optional[
         role = _ROLES.get(os.path.basename(frame.f_code.co_filename), role)
         argument = _SCHEDULER if role == _ALLOCATION else argument
     return None
+
+
+def _native_call(stack: list[FrameType], entries: Iterable[CodeType]) -> Optional[_Call]:
+    """The function of the user's without a frame, such as a method of a lock, that rt has called.
+
+    Only rt's code and the standard library's runs then, and rt's innermost is that of a caller.
+    """
+    if not any(frame.f_code in set(entries) for frame in stack):
+        return None
+    frame = _own(stack)[-1]
+    path = frame.f_code.co_filename
+    called = _CALLED.search(linecache.getline(path, frame.f_lineno))
+    if os.path.basename(path) not in _CALLERS or called is None:
+        return None
+    name = called[1].replace("advice.", "")
+    arguments = [text for kind, text in _ARGUMENTS.items() if _is_named(kind, name)]
+    files = [os.path.basename(each.f_code.co_filename) for each in _own(stack)]
+    role = next((_ROLES[file] for file in reversed(files) if file in _ROLES), "")
+    return _Call(frame, role, (*arguments, _CONFIGS)[0], time.monotonic(), native=name)
+
+
+def _is_named(kind: type, name: str) -> bool:
+    """Whether a variable of that name has an object of the kind, as in _CALLERS."""
+    return kind.__name__.replace("Trial", "").lower() in name
 
 
 def failed_call(error: BaseException, entries: Iterable[CodeType]) -> Optional[_Call]:
@@ -205,7 +249,7 @@ class HangWatch:
             return False
         self._signalled = False
         call = self._call
-        if call is not None and call.frame in _stack(frame):
+        if call is not None and call.runs_in(_stack(frame)):
             raise Abandoned(call.is_callback)
         return True
 
@@ -215,7 +259,8 @@ class HangWatch:
 
     def look(self) -> None:
         """Looks once."""
-        found = _find_call(_stack(sys._current_frames().get(self._thread_id)), self._entries)
+        stack = _stack(sys._current_frames().get(self._thread_id))
+        found = _find_call(stack, self._entries) or _native_call(stack, self._entries)
         if found is None or self._call is None or found.frame is not self._call.frame:
             self._call = found
         if self._call is not None:
@@ -251,7 +296,7 @@ class HangWatch:
             text = f"{call} has not returned {limit_s:.0f} s after the end of the search"
             self._say(f"{text}: it is interrupted, and is not called again")
             # Once more: nothing else may be interrupted in its place.
-            if call.frame in _stack(sys._current_frames().get(self._thread_id)):
+            if call.runs_in(_stack(sys._current_frames().get(self._thread_id))):
                 self._signalled = True
                 signal.pthread_kill(self._thread_id, signal.SIGINT)
             return

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional, cast
 
 from rt import _algorithms
 from rt._encode import encode_space, has_variables, json_config
-from rt._json import flatten
+from rt._json import flatten, shown
 from rt._seeds import as_seed
 from rt.tune._optimizer import Optimizer
 from rt.tune._repeater import Repeater
@@ -188,7 +188,12 @@ class RaySearch(Searcher):
     ) -> None:
         """Adds a result from another source; it has to come before the search begins."""
         several = isinstance(value, (list, tuple))
-        known: Any = [float(each) for each in value] if several else float(value)
+        try:
+            known: Any = [float(each) for each in value] if several else float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"the value of a known result must be a number, not {shown(value)}"
+            ) from None
         self._evaluated.append((dict(parameters), math.nan if error else known))
         self._chosen = None
 

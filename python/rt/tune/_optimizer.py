@@ -312,8 +312,8 @@ class Optimizer:
             return None
         try:
             return float(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"the value must be a number, not {value!r}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"the value must be a number, not {shown(value)}") from None
 
     @property
     def best(self) -> Optional[OptimizerTrial]:
@@ -390,7 +390,7 @@ def _numbers(name: str, values: Optional[Iterable[Any]]) -> list[float]:
     """The floats of what may be a list. Raises ValueError for anything else."""
     try:
         return [float(each) for each in values or ()]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a list of numbers, not {shown(values)}") from None
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any, Optional
 
 from rt._encode import encode_space, json_value
-from rt._json import is_number
+from rt._json import is_finite, is_number, shown
 from rt._slips import number
 from rt._space import Domain, choice
 
@@ -72,27 +72,46 @@ def bounds_of(given: Optional[dict[str, Any]]) -> dict[str, tuple[float, float]]
 def read_policy(path: str) -> tuple[dict[str, Any], list[tuple[float, dict[str, Any]]]]:
     """(first configuration, [(iteration, configuration from then on)]) of a recorded policy.
 
-    The file has what `rt trial show TRIAL -o json` prints, or is a pbt_policy_*.txt of Ray. There
-    each line is [trial, parent, its iteration, the parent's iteration, the parent's configuration,
-    the new configuration]. What a trial did before it took a checkpoint is of no effect: the lines
-    are followed from the last one backwards, from each trial to its parent. Raises ValueError.
+    The file has what `rt trial show TRIAL -o json` prints, or is a pbt_policy_*.txt of rt or Ray.
+    There each line is [trial, parent, its iteration, the parent's iteration, the parent's
+    configuration, the new configuration]. What a trial did before it took a checkpoint is of no
+    effect: the lines are followed from the last one backwards, from each trial to its parent.
+    Raises ValueError.
     """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        if '"policy"' in text:
-            policy = json.loads(text)["policy"]
-            return policy["config"], [(each["time"], each["config"]) for each in policy["changes"]]
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        trial: Any = json.loads(text) if text.lstrip().startswith("{") else None
+        rows = [json.loads(each) for each in text.splitlines() if each.strip() and trial is None]
+    except (OSError, ValueError) as error:
         raise ValueError(f"policy_file {path}: {error}") from None
+    first: Any
+    if trial is not None:
+        policy = trial.get("policy") or {}
+        first, changes = policy.get("config"), policy.get("changes")
+        if not isinstance(changes, list) or not all(isinstance(each, dict) for each in changes):
+            raise ValueError(f"policy_file {path}: there is no policy: the trial was never cloned")
+        found = [(each.get("time"), each.get("config")) for each in changes]
+    else:
+        first, found = _along(path, rows)
+    for time, config in [(0, first), *found]:
+        if not isinstance(config, dict):
+            raise ValueError(f"policy_file {path}: a configuration is a dict, not {shown(config)}")
+        if not is_number(time) or not is_finite(time):
+            raise ValueError(f"policy_file {path}: an iteration is a number, not {shown(time)}")
+    # A checkpoint that two trials took one after the other was not trained on in between.
+    later = [*(time for time, _ in found[1:]), None]
+    return first, [change for change, after in zip(found, later) if change[0] != after]
+
+
+def _along(path: str, rows: list[Any]) -> tuple[Any, list[tuple[Any, Any]]]:
+    """What read_policy returns, of Ray's lines."""
     if not rows or not all(isinstance(row, list) and len(row) == 6 for row in rows):
         raise ValueError(f"policy_file {path}: each line must be a list of six values")
-    changes: list[tuple[float, dict[str, Any]]] = []
-    parent: Optional[str] = None
-    first: dict[str, Any] = {}
+    changes: list[tuple[Any, Any]] = []
+    parent, first = None, None
     for trial, source, _, iteration, before, after in reversed(rows):
-        if parent is not None and trial != parent:
+        if changes and trial != parent:
             break
         parent, first = source, before
         changes.append((iteration, after))

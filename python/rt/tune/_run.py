@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional
 
 from rt import _driver, _identity, _runtime
@@ -227,14 +227,13 @@ class Fates:
 def _reopen(driver: Driver, known: dict[str, Any], fates: Fates, trainable: str) -> bool:
     """Runs the selected trials of a search again. Returns whether anything is left to run."""
     number = int(known["id"])
-    state = known.get("state")
+    state = driver.call("experiment_get", experiment_id=number).get("state")
     if state not in TERMINAL and fates.wants_end:
         driver.call("experiment_stop", experiment_id=number, reason="its trials do not go on")
-        while state not in TERMINAL:
-            held = driver.call(
-                "experiment_wait", experiment_id=number, until_end=True, hold_ms=HOLD_MS
-            )
-            state = held.get("state")
+    is_ending = fates.wants_end or state == "STOPPING"
+    while is_ending and state not in TERMINAL:  # Only what has ended is resumed.
+        held = driver.call("experiment_wait", experiment_id=number, until_end=True, hold_ms=HOLD_MS)
+        state = held.get("state")
     if state in (*TERMINAL, "PAUSED"):
         asked = {"failed": fates.failed, "unfinished": fates.unfinished}
         asked["finished"] = fates.finished
@@ -269,6 +268,9 @@ def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> Tria
         "attached": True,
     }
     created["ended"] = not _reopen(driver, known, fates, ready.manifest)
+    if created["ended"]:  # No answer is needed. Callbacks hear of what they missed.
+        none: dict[str, Any] = dict.fromkeys(("searcher", "scheduler", "explore", "allocator"))
+        ready.advice = replace(ready.advice, **none, stoppers=[])
     ready.dated = False
     ready.advice.seed = known.get("seed")
     return _follow(driver, ready, created)

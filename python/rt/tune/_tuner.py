@@ -15,7 +15,7 @@ from rt._json import shown
 from rt._resources import as_request
 from rt._slips import place_of_call, refuse_class, unknown_argument
 from rt.tune._analysis import ExperimentAnalysis
-from rt.tune._corrected import corrected
+from rt.tune._corrected import check_same_space, corrected
 from rt.tune._experiment import Request, TuneConfig
 from rt.tune._experiments import Experiment, listed
 from rt.tune._restore import (
@@ -95,10 +95,12 @@ class Tuner:
         from their newest checkpoints, or end unchanged if resume_unfinished is False.
         resume_errored: failed trials resume too; restart_errored: failed trials restart without a
         checkpoint. If all trials have ended, nothing is run. Only load a search that you trust: its
-        configuration is unpickled.
+        configuration is unpickled. param_space: that of the first run, in which functions of
+        sample_from may be corrected.
         tune_config, run_config: corrected functions and classes of the script (stop, callbacks,
         search_alg, scheduler), which replace the pickled ones. Settings that the head has stay.
-        Raises ValueError when there is no such search, and when these would change a setting.
+        Raises ValueError when there is no such search, and when these would change a setting or
+        the space.
         """
         _check_kind("tune_config", tune_config, TuneConfig)
         _check_kind("run_config", run_config, RunConfig)
@@ -116,6 +118,8 @@ class Tuner:
             return tuner
         kept = load_tuner(known)
         space = kept["space"] if param_space is None else param_space
+        if param_space is not None:
+            check_same_space(kept["space"], space)
         tuner = cls(trainable, param_space=space, tune_config=kept["tune"], run_config=kept["run"])
         if tune_config is not None or run_config is not None:
             tuner._request = corrected(tuner._request, tune_config, run_config)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Optional, Union
 
 from rt import _algorithms
+from rt._encode import encode_space
 from rt._missing import explain
 from rt._slips import check_min_or_max, number, refuse_class, suggests_arguments
 from rt._space import uniform
+from rt._values import restore_values
 from rt.tune._policies import bounds_of, check_population, mutations_of, read_policy, space_with
 from rt.tune._reallocation import (
     DistributeResources,
@@ -201,6 +204,8 @@ class PopulationBasedTraining(_PopulationScheduler):
     checkpoint with the first row of each interval. Values stay in their domains. When the
     population is larger than the cluster, trials take turns: they pause where they are compared.
     synch: trials wait for each other at their milestones and are compared together.
+    pbt_policy_EXP_NUM.txt in the results directory has what each clone did, for
+    PopulationBasedTrainingReplay, with any log_config.
     custom_explore_fn gets a copy of each new configuration after the mutation, and returns the one
     that the clone gets; it runs in the script. Where it raises, or returns no dict, the clone has
     the mutation. While the script is away no trial is cloned. Raises ValueError for invalid
@@ -315,10 +320,11 @@ class PB2(_PopulationScheduler):
 class PopulationBasedTrainingReplay(TrialScheduler):
     """Replays in one trial what population based training did to it, as in Ray.
 
-    policy_file: what `rt trial show TRIAL -o json` printed, or Ray's pbt_policy_<trial>.txt. The
-    trial starts with the configuration of its first ancestor, and takes the later ones at the
-    recorded iterations, from its own newest checkpoint: report one with each of these rows. Raises
-    ValueError for a file that is no policy.
+    policy_file: a pbt_policy_*.txt of a results directory, of rt or of Ray, or what
+    `rt trial show TRIAL -o json` printed. The trial starts with the configuration of its first
+    ancestor, and takes the later ones at the recorded iterations, from its own newest checkpoint:
+    report one with each of these rows. Values of the space that JSON cannot hold belong into
+    param_space again. Raises ValueError for a file that is no policy.
     """
 
     changes_params = True
@@ -333,8 +339,12 @@ class PopulationBasedTrainingReplay(TrialScheduler):
         return {"pbt_replay": {"policy": changes}}
 
     def complete_space(self, space: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        """The space, with the configuration from which the policy starts in place of its own."""
-        return {**(space or {}), **self.config}
+        """The space, with the configuration from which the policy starts in place of its own.
+
+        What JSON cannot hold is that value of the space which is shown as the same text.
+        """
+        table = encode_space(space)[1]
+        return {**(space or {}), **restore_values(copy.deepcopy(self.config), table)}
 
 
 class HeadScheduler(TrialScheduler):
