@@ -260,7 +260,7 @@ class Cluster:
 
 
 class Bridge:
-    """`rt bridge` in one process; asked for one thing at a time, so that neither pipe can fill up."""
+    """One `rt bridge`, asked for one thing at a time: neither pipe can fill up."""
 
     def __init__(self, cluster: Cluster, env: dict[str, str] | None = None) -> None:
         self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"],
