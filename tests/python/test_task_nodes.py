@@ -130,7 +130,7 @@ def test_executors_of_a_node_share_one_copy_that_is_sent_once(
     assert ray.get(plain.sizes.remote(value)) == (20 * MB, 20 * MB)
     assert ray.get([with_loop.size.remote(value) for _ in range(3)]) == [20 * MB] * 3
     assert there.bytes_there < 26 * MB
-    del value
+    del value, plain, with_loop  # An actor's arguments stay as long as it.
     until(lambda: not memory_files(there))
 
 
