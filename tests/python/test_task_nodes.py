@@ -73,9 +73,12 @@ def memory_files(far: FarExecutors) -> dict[str, int]:
 
 
 @pytest.fixture
-def stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors, and so the keeper, are not given back while a busy machine delays the test."""
+def stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Executors, and so the keeper, are given back at the end of the test, and not before."""
     monkeypatch.setattr(_schedule, "IDLE_S", 60.0)
+    yield
+    monkeypatch.setattr(_schedule, "IDLE_S", 0.0)
+    until(lambda: not any(pool.slots for pool in hub().schedule.pools.values()))
 
 
 def keeper() -> Any:
