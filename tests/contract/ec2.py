@@ -13,6 +13,7 @@ client tokens: ids, whether they are there, their user data, addresses, key and 
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import json
 import logging
@@ -223,6 +224,7 @@ def main() -> int:
     subnets = ec2.describe_subnets()["Subnets"]
     layer.zones = {one["SubnetId"]: one["AvailabilityZone"] for one in subnets}
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    gc.freeze()  # What there is now, all images and types, is there to the end.
     if is_service:
         key = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         print(json.dumps({"endpoint": endpoint, "image": image,

@@ -77,17 +77,15 @@ class Search:
         def number() -> int:
             items = self.cluster.json("exp", "list")["items"]
             return next((item["id"] for item in items if item["name"] == self.name), 0)
-        self.number = wait_until(f"{self.name} is there", number)
+        self.number = wait_until(f"{self.name} is there", number, lasting=True)
 
     def submit(self) -> None:
         self.prepare()
         self.number = self.cluster.submit(self.name, self.yaml())
 
-    def done(self) -> int:
-        return int(self.cluster.experiment(self.number)["trials_by_state"]["COMPLETED"])
-
     def wait_done(self, count: int) -> None:
-        wait_until(f"{count} trials are done", lambda: self.done() >= count)
+        self.cluster.follow(f"{count} trials are done", self.number,
+                            lambda item: item["trials_by_state"]["COMPLETED"] >= count)
 
     def running(self, node: Optional[int] = None) -> list[dict[str, Any]]:
         """Trials that run (on that node), each with its user's pid."""

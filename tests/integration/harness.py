@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import importlib.util
 import json
@@ -20,16 +21,24 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("RT_BIN", ROOT / "build/release/bin"))
 
 
-def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60) -> Any:
-    """Waits until `condition` answers something true, and returns it. Fails after `deadline_s`."""
+def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60,
+               lasting: bool = False) -> Any:
+    """Waits until `condition` answers something true, and returns it. Fails after `deadline_s`.
+
+    A `lasting` condition stays true once it is, so that a late look misses nothing. Looking takes a
+    quarter of the time at most: a process of `rt` for each look is dear.
+    """
     end = time.monotonic() + deadline_s
     while True:
+        began = time.monotonic()
         answer = condition()
+        now = time.monotonic()
         if answer:
             return answer
-        if time.monotonic() > end:
+        if now > end:
             raise AssertionError(f"waited {deadline_s} s in vain: {what}")
-        time.sleep(0.02)  # The pace of polling, not a wait for something to have happened.
+        # The pace of polling, not a wait for something to have happened.
+        time.sleep(max(0.02, min(3 * (now - began), 1)) if lasting else 0.02)
 
 
 # With what the Python tests need, where tests/python/venv.sh has made it.
@@ -72,15 +81,18 @@ def state_hash(state_dir: pathlib.Path) -> str:
 
 def processes_of(root: pathlib.Path) -> dict[int, str]:
     """Processes that carry the path in their arguments or environment, with both."""
-    mark = str(root).encode()
+    def read(name: str) -> bytes:
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return bytes(file.readall())  # In one go: whole tests wait by this function.
+    mark, own = str(root).encode(), str(os.getpid())
     found = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or pid == own:
             continue
         try:
-            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-            if mark in text and b") Z " not in (entry / "stat").read_bytes():
-                found[int(entry.name)] = text.decode(errors="replace")
+            text = read("cmdline") + read("environ")
+            if mark in text and b") Z " not in read("stat"):
+                found[int(pid)] = text.decode(errors="replace")
         except OSError:
             continue
     return found
@@ -158,7 +170,10 @@ class Cluster:
         return self.json("trial", "list", "--exp", str(number))["items"]
 
     def wait_experiment(self, number: int, deadline_s: float = 120) -> Any:
+        """Waits until it is over."""
         def over() -> Any:
+            with Bridge(self) as bridge:  # It answers at the end, or soon where no head is there.
+                bridge.ask("experiment_wait", experiment_id=number, until_end=True, hold_ms=5_000)
             done = self.rt("exp", "show", str(number), "-o", "json", check=False)
             if done.returncode != 0:
                 return None  # The head may be on its way back.
@@ -172,26 +187,24 @@ class Cluster:
             text = f"{error}\n{status.stdout}{status.stderr}\n{self.logs()}"
             raise AssertionError(text) from None
 
+    def follow(self, what: str, number: int, condition: Callable[[Any], Any],
+               deadline_s: float = 60) -> None:
+        """Waits until the condition holds of the experiment, as it is after each change."""
+        with Bridge(self) as bridge:
+            seen = ""
+
+            def holds() -> Any:
+                nonlocal seen
+                item = bridge.call("experiment_wait", experiment_id=number, seen=seen,
+                                   hold_ms=2_000)
+                seen = item["version"]
+                return condition(item)
+            wait_until(what, holds, deadline_s)
+
     def bridge(self, requests: list[dict[str, Any]]) -> list[Any]:
         """The results of driver operations (docs/protocol.md), in the order asked for."""
-        lines = [json.dumps({**one, "id": i}) for i, one in enumerate(requests)]
-        child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"], env=self.env,
-                                 cwd=self.work, text=True, stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE)
-        assert child.stdin is not None and child.stdout is not None
-        answers = {}
-        try:
-            for line in lines:  # One at a time: neither pipe can fill up.
-                child.stdin.write(line + "\n")
-                child.stdin.flush()
-                answer = json.loads(child.stdout.readline())
-                assert answer["ok"], answer
-                answers[answer["id"]] = answer["result"]
-        finally:
-            child.stdin.close()
-            child.stdout.close()
-            child.wait(timeout=30)
-        return [answers[i] for i in range(len(requests))]
+        with Bridge(self) as bridge:
+            return [bridge.call(**request) for request in requests]
 
     def wait_no_trials(self) -> None:
         """Waits until no process of a trial or job, and no shim of one, is left."""
@@ -202,7 +215,7 @@ class Cluster:
                     or "RT_TRIAL_ID=" in text or "RT_JOB_ID=" in text
                     or "RT_EXECUTOR_ID=" in text}
         try:
-            wait_until("no trial is left", lambda: not some(), 20)
+            wait_until("no trial is left", lambda: not some(), 20, lasting=True)
         except AssertionError:
             raise AssertionError(f"left behind: {some()}") from None
 
@@ -244,6 +257,49 @@ class Cluster:
     def leftovers(self) -> dict[int, str]:
         """What still runs of this cluster."""
         return processes_of(self.home)
+
+
+class Bridge:
+    """One `rt bridge`, asked for one thing at a time: neither pipe can fill up."""
+
+    def __init__(self, cluster: Cluster, env: dict[str, str] | None = None) -> None:
+        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"],
+                                      env=env or cluster.env,
+                                      cwd=cluster.work, text=True, stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE)
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        """The whole answer, which may be an error; None once the bridge has ended."""
+        assert self.child.stdin is not None and self.child.stdout is not None
+        try:
+            self.child.stdin.write(json.dumps({"id": 1, "op": op, **fields}) + "\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            return None
+        line = self.child.stdout.readline()
+        return json.loads(line) if line else None
+
+    def call(self, op: str, **fields: Any) -> Any:
+        answer = self.ask(op, **fields)
+        assert answer is not None and answer["ok"], answer
+        return answer["result"]
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait()
+
+    def close(self) -> None:
+        assert self.child.stdin is not None and self.child.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.child.stdin.close()
+        self.child.stdout.close()
+        self.child.wait(timeout=30)
+
+    def __enter__(self) -> Bridge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class ClusterTest(unittest.TestCase):

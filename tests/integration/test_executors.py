@@ -6,13 +6,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 import unittest
 from typing import Any
 
-from harness import BIN, Cluster, ClusterTest, wait_until
+from harness import Bridge, Cluster, ClusterTest, wait_until
 
 # Says what it sees, and then runs until it is ended.
 PROGRAM = """
@@ -113,40 +112,6 @@ with open(sys.argv[1] + ".tmp", "w") as file:
     json.dump(told, file)
 os.rename(sys.argv[1] + ".tmp", sys.argv[1])
 """
-
-
-class Bridge:
-    """A driver outside of jobs: one `rt bridge`, and a call after the other."""
-
-    def __init__(self, cluster: Cluster, env: dict[str, str] | None = None) -> None:
-        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"],
-                                      env=env or cluster.env,
-                                      cwd=cluster.work, text=True, stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE)
-
-    def ask(self, op: str, **fields: Any) -> Any:
-        """The whole answer, which may be an error."""
-        assert self.child.stdin is not None and self.child.stdout is not None
-        self.child.stdin.write(json.dumps({"id": 1, "op": op, **fields}) + "\n")
-        self.child.stdin.flush()
-        return json.loads(self.child.stdout.readline())
-
-    def call(self, op: str, **fields: Any) -> Any:
-        answer = self.ask(op, **fields)
-        assert answer["ok"], answer
-        return answer["result"]
-
-    def kill(self) -> None:
-        self.child.kill()
-        self.child.wait()
-
-    def close(self) -> None:
-        if self.child.poll() is not None:
-            return
-        assert self.child.stdin is not None and self.child.stdout is not None
-        self.child.stdin.close()
-        self.child.stdout.close()
-        self.child.wait(timeout=30)
 
 
 class Session:

@@ -10,8 +10,8 @@ import tempfile
 import unittest
 from typing import Any
 
-from harness import BIN, ROOT, ClusterTest, driver_python, wait_until
-from test_executors import ECHO, Bridge, Session
+from harness import BIN, ROOT, Bridge, ClusterTest, driver_python, wait_until
+from test_executors import ECHO, Session
 from test_task_nodes import bytes_received
 
 # The directories of executors are out of the driver's reach, as on a machine of its own.

@@ -77,7 +77,7 @@ class PeersTest(unittest.TestCase):
         self.assertLess(sent_by(port) - before, 2 * 64 * MIB)
 
     def test_workers_that_are_killed_while_they_serve(self) -> None:
-        manifest, sha = self.push(512)
+        manifest, sha = self.push(192)
         number = self.search(manifest, sha)
         killed = 0
         for _ in range(3):

@@ -44,7 +44,8 @@ class Saver:
     def goes_on(self, trial: int) -> None:
         """The trial reports, and the head accepts it."""
         before = self.show(trial)["step"]
-        wait_until(f"trial {trial} goes on", lambda: self.show(trial)["step"] > before + 3)
+        wait_until(f"trial {trial} goes on", lambda: self.show(trial)["step"] > before + 3,
+                   lasting=True)
 
     def end(self) -> None:
         (self.notes / "end").touch()
@@ -70,7 +71,7 @@ def wait_refused(cluster: Cluster) -> Any:
     def refused() -> Any:
         store = store_of(cluster)
         return store if store["refused"] else None
-    return wait_until("the store refuses", refused)
+    return wait_until("the store refuses", refused, lasting=True)
 
 
 class QuotaTest(unittest.TestCase):
@@ -107,7 +108,7 @@ class QuotaTest(unittest.TestCase):
         self.assertEqual(saver.check_whole(), 3)
 
         self.configure(cluster, quota="512MiB")
-        wait_until("what waited is committed", lambda: saver.committed() == 5)
+        wait_until("what waited is committed", lambda: saver.committed() == 5, lasting=True)
         store = store_of(cluster)
         self.assertEqual((store["refused"], store["reason"]), (False, None))
         self.assertNotIn(WAITS, cluster.rt("status").stdout)
@@ -126,11 +127,11 @@ class QuotaTest(unittest.TestCase):
         saver = Saver(cluster, checkpoints=6, size=400_000,
                       options="checkpoints: {num_to_keep: 1}")
         wait_until("the last is committed", lambda: [
-            one["step"] for one in saver.show()["checkpoints"]] == [6])
+            one["step"] for one in saver.show()["checkpoints"]] == [6], lasting=True)
         self.assertEqual(saver.check_whole(), 1)
         log = self.head_log(cluster)
         self.assertIn(WAITS, log)
-        wait_until("there is room", lambda: not store_of(cluster)["refused"])
+        wait_until("there is room", lambda: not store_of(cluster)["refused"], lasting=True)
         self.assertIn(AGAIN, self.head_log(cluster))
         saver.end()
 
@@ -154,11 +155,11 @@ class QuotaTest(unittest.TestCase):
 
 
 class FullDiskTest(FullDiskCase):
-    disk_size = "512m"
+    disk_size = "256m"
     workers, cpus = 1, 4
 
     def test_the_journal_goes_on_when_checkpoints_fill_its_disk(self) -> None:
-        saver = Saver(self.cluster, checkpoints=20, size=32_000_000, trials=2)
+        saver = Saver(self.cluster, checkpoints=20, size=16_000_000, trials=2)
         store = wait_refused(self.cluster)
         self.assertIn("are kept free", store["reason"])
         self.assertIsNone(store["quota_bytes"])
@@ -171,9 +172,9 @@ class FullDiskTest(FullDiskCase):
         self.assertGreater(self.free(), 32 << 20)
         self.assertIn(WAITS, self.cluster.rt("status").stdout)
 
-        subprocess.run(["mount", "-o", "remount,size=1500m", str(self.disk)], check=True)
-        wait_until("what waited is committed", lambda: saver.committed() == 20)
-        wait_until("it is seen", lambda: not store_of(self.cluster)["refused"])
+        subprocess.run(["mount", "-o", "remount,size=750m", str(self.disk)], check=True)
+        wait_until("what waited is committed", lambda: saver.committed() == 20, lasting=True)
+        wait_until("it is seen", lambda: not store_of(self.cluster)["refused"], lasting=True)
         self.assertEqual(saver.check_whole(), 20)
         self.assertEqual(self.cluster.pid("head"), pid)
         saver.end()

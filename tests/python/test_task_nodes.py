@@ -73,9 +73,12 @@ def memory_files(far: FarExecutors) -> dict[str, int]:
 
 
 @pytest.fixture
-def stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors, and so the keeper, are not given back while a busy machine delays the test."""
+def stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Executors, and so the keeper, are given back at the end of the test, and not before."""
     monkeypatch.setattr(_schedule, "IDLE_S", 60.0)
+    yield
+    monkeypatch.setattr(_schedule, "IDLE_S", 0.0)
+    until(lambda: not any(pool.slots for pool in hub().schedule.pools.values()))
 
 
 def keeper() -> Any:
@@ -130,7 +133,7 @@ def test_executors_of_a_node_share_one_copy_that_is_sent_once(
     assert ray.get(plain.sizes.remote(value)) == (20 * MB, 20 * MB)
     assert ray.get([with_loop.size.remote(value) for _ in range(3)]) == [20 * MB] * 3
     assert there.bytes_there < 26 * MB
-    del value
+    del value, plain, with_loop  # An actor's arguments stay as long as it.
     until(lambda: not memory_files(there))
 
 

@@ -135,8 +135,9 @@ TEST_CASE("mobster: a part of the trials is spread evenly, most of them at first
   const Encoding square = MobsterCube(kMobsterSquare);
   const auto even_of = [&](const Observations& seen) {
     int even = 0;
+    Mobster model(square, 1);  // One for all, so that it learns once.
     for (uint64_t number = 0; number < 200; ++number)
-      even += Asked(square, seen, number, {}).milestone.has_value() ? 0 : 1;
+      even += model.Suggest(seen, number)->milestone.has_value() ? 0 : 1;
     return even;
   };
   Observations seen = Opposed(square, 12, 12);
