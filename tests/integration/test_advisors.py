@@ -447,20 +447,20 @@ class HangingTest(unittest.TestCase):
     def test_a_search_that_has_ended_says_what_its_script_is_in_and_interrupts_it(self) -> None:
         self.submit("allocation", 10)
         wait_until("the search has ended", lambda: self.cluster.json("exp", "list")["items"]
-                   and self.cluster.experiment(1)["state"] == "COMPLETED")
+                   and self.cluster.experiment(1)["state"] == "COMPLETED", lasting=True)
         wait_until("the job says what it is in", lambda: self.job()["reason"])
         reason = self.job()["reason"]
         self.assertRegex(reason, r"^has been in resources_allocation_function allocate "
                          r"\(hangs.py:\d+\) since 20\S+Z, although experiment 1 has ended$")
         self.assertIn("allocate", self.cluster.rt("status").stdout)
-        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED")
+        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED", lasting=True)
         said = self.cluster.rt("job", "logs", "1")
         self.assertEqual(said.stdout, "ended 1\n")
         self.assertIn("it is interrupted, and is not called again", said.stderr)
 
     def test_a_function_that_cannot_be_interrupted_ends_its_job(self) -> None:
         self.submit("swallow", 1)
-        wait_until("the job has ended", lambda: self.job()["state"] == "FAILED")
+        wait_until("the job has ended", lambda: self.job()["state"] == "FAILED", lasting=True)
         self.assertEqual(self.job()["exit_code"], 1)
         said = self.cluster.rt("job", "logs", "1").stderr
         self.assertIn("can neither end nor be interrupted", said)
@@ -479,7 +479,7 @@ class HangingTest(unittest.TestCase):
         self.assertIn("stop function stop", trial["waiting"]["reason"])
         self.assertIn("for experiment 1", self.job()["reason"])
         self.cluster.rt("exp", "stop", "1")
-        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED")
+        wait_until("the job has ended", lambda: self.job()["state"] == "SUCCEEDED", lasting=True)
         self.assertEqual(self.cluster.experiment(1)["state"], "STOPPED")
 
 

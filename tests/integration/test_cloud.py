@@ -155,7 +155,7 @@ class CloudTest(unittest.TestCase):
         def preemptions() -> int:
             found = [one for one in self.items("trial", "list") if one["id"] == trial]
             return int(found[0]["preemptions"]) if found else 0
-        return wait_until("the trial was moved", preemptions, 60)
+        return wait_until("the trial was moved", preemptions, 60, lasting=True)
 
     def test_a_cluster_whose_client_vanished_ends_itself(self) -> None:
         short = EXPERIMENT.replace('"training_iteration": 20', '"training_iteration": 12')
@@ -237,7 +237,8 @@ class CloudTest(unittest.TestCase):
         self.assertRegex(" ".join(left["ssh_from"]), r"^[0-9.]+/32$")  # This client's own.
         # The head closes what the killed client left open, once its time is over.
         self.cloud.end_ssh_rules()
-        wait_until("port 22 is closed", lambda: self.cloud.left()["ports"] == [6379], 90)
+        wait_until("port 22 is closed", lambda: self.cloud.left()["ports"] == [6379], 90,
+                   lasting=True)
         # A key that opens nothing is said at once, and not tried until the machine should be up.
         key = self.root / "home/clusters/tune-default/ssh_key"
         key.rename(self.root / "kept")

@@ -83,7 +83,8 @@ class GpuCareTest(unittest.TestCase):
                      ecc=3, pid=pid, pid_mem=29_000_000_000), gpu("b"))
         told = wait_until("the node shows it", lambda: next(
             (one for one in [self.device()["telemetry"]]
-             if one and one["utilisation_percent"] == 90 and one["nvlinks_up"] == 18), None))
+             if one and one["utilisation_percent"] == 90 and one["nvlinks_up"] == 18), None),
+            lasting=True)
         self.assertEqual((told["power_w"], told["throttled_by"], told["nvlinks_up"],
                           told["ecc_corrected"], told["retired_pages"]),
                          (600, ["power"], 18, 3, None))

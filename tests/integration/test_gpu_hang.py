@@ -78,14 +78,15 @@ class GpuHangTest(OwnWorkerCase):
         self.assertEqual(self.seen(other), "GPU-b")
         self.has(gpu("a", "hang"), gpu("b"))
         sick, well = wait_until("the gpu that hangs is quarantined", lambda: next(
-            (gpus for gpus in [self.node()["gpus"]] if gpus[0]["state"] == "QUARANTINED"), None))
+            (gpus for gpus in [self.node()["gpus"]] if gpus[0]["state"] == "QUARANTINED"), None),
+            lasting=True)
         self.assertEqual((sick["uuid"], sick["reason"]), ("GPU-a", WHY))
         self.assertEqual((well["state"], well["reason"]),
                          ("UNHEALTHY", "its driver does not answer: a call about gpu GPU-a hangs"))
         self.check_works("meanwhile")
         self.finish(other, "other")
         lost = wait_until("what ran on it is ended", lambda: next(
-            (one for one in self.show(struck)["attempts"] if one["ended_at"]), None))
+            (one for one in self.show(struck)["attempts"] if one["ended_at"]), None), lasting=True)
         self.assertEqual((lost["outcome"], lost["reason"]), ("LOST", f"gpu GPU-a: {WHY}"))
         reason = wait_until("it waits", lambda: (self.show(struck)["waiting"] or {}).get("reason"))
         self.assertIn(f"gpu 0 of far takes no work ({WHY}", reason)

@@ -81,7 +81,7 @@ resources: {resources}
         self.assertEqual(self.seen(held, 1), ["GPU-aaaa"])
         self.gpus.write_text(GPUS.replace("150000000000,ok", "150000000000,lost", 1))
         sick = wait_until("the gpu is called unhealthy", lambda: [
-            gpu for gpu in self.devices().values() if gpu["state"] == "UNHEALTHY"])
+            gpu for gpu in self.devices().values() if gpu["state"] == "UNHEALTHY"], lasting=True)
         self.assertEqual([gpu["uuid"] for gpu in sick], ["GPU-aaaa"])
         self.assertEqual(sick[0]["reason"], "NVML: GPU is lost")
         self.assertEqual(self.cluster.json("status")["resources"]["gpu"]["total"], 3)
@@ -91,7 +91,7 @@ resources: {resources}
         self.gpus.write_text(GPUS)
         self.assertEqual(wait_until("the gpu is well", lambda: [
             gpu for gpu in self.devices().values() if gpu["state"] == "READY"
-            and gpu["uuid"] == "GPU-aaaa"])[0]["reason"], None)
+            and gpu["uuid"] == "GPU-aaaa"], lasting=True)[0]["reason"], None)
         self.go.touch()
         for number in (held, others):
             self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")

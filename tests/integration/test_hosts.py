@@ -92,7 +92,7 @@ class HostsTest(unittest.TestCase):
         def over() -> Any:
             item = self.json("exp", "show", str(number))
             return item if item["state"] in ("COMPLETED", "STOPPED", "FAILED") else None
-        return wait_until(f"experiment {number} is over", over, 120)
+        return wait_until(f"experiment {number} is over", over, 120, lasting=True)
 
     def test_from_nothing_to_a_finished_search_and_away_again(self) -> None:
         begun = time.monotonic()

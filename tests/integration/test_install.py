@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import installed
@@ -90,6 +91,9 @@ class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         cls.wheel = installed.wheel()
+        folder = tempfile.TemporaryDirectory(prefix="rt-venv-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.shared = pathlib.Path(folder.name) / "venv"
 
     def setUp(self) -> None:
         self.place = Place()
@@ -103,13 +107,20 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{argv}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def install(self, python: str, extra: str = "") -> pathlib.Path:
-        """A new environment with nothing but the wheel and what it asks for."""
-        venv = self.place.root / "venv"
+    def install(self, python: str, venv: pathlib.Path) -> None:
+        """Makes an environment with nothing but the wheel and what it asks for."""
         self.run_clean(python, "-m", "venv", str(venv))
+        self.pip_install(venv, str(self.wheel))
+
+    def pip_install(self, venv: pathlib.Path, what: str) -> None:
         self.run_clean(str(venv / "bin/python"), "-m", "pip", "install", "--quiet",
-                       "--disable-pip-version-check", f"{self.wheel}{extra}")
-        return venv
+                       "--disable-pip-version-check", what)
+
+    def of_this_python(self) -> pathlib.Path:
+        """The environment that the tests share."""
+        if not self.shared.exists():
+            self.install(str(PYTHON), self.shared)
+        return self.shared
 
     def test_the_pythons_of_this_machine(self) -> None:
         pythons = interpreters()
@@ -120,7 +131,8 @@ class InstallTest(unittest.TestCase):
         script = self.place.write(SEARCH)
         for version, python in pythons.items():
             with self.subTest(version=version):
-                venv = self.install(python)
+                venv = self.place.root / "venv"
+                self.install(python, venv)
                 said = json.loads(self.run_clean(str(venv / "bin/python"), str(script)))
                 self.assertEqual(said["best"], 1)
                 self.assertTrue(said["version"].startswith(version + "."), said)
@@ -130,18 +142,17 @@ class InstallTest(unittest.TestCase):
                 shutil.rmtree(venv)
 
     def test_data_sets_need_an_extra_and_say_so(self) -> None:
-        venv = self.install(str(PYTHON))
+        venv = self.of_this_python()
         script = self.place.write(DATA)
         done = subprocess.run([str(venv / "bin/python"), str(script)], env=self.place.env,
                               cwd=self.place.work, text=True, capture_output=True, timeout=60)
         self.assertIn("pip install 'rt[data]'", done.stderr)
-        shutil.rmtree(venv)
-        venv = self.install(str(PYTHON), "[data]")
+        self.pip_install(venv, f"{self.wheel}[data]")
         said = self.run_clean(str(venv / "bin/python"), str(script))
         self.assertEqual(said, "{'x': 16}\n")
 
     def test_the_programs_and_their_libraries_come_along(self) -> None:
-        venv = self.install(str(PYTHON))
+        venv = self.of_this_python()
         for name in ("rt-cli", "rt-head", "rt-worker"):
             needed = self.run_clean("ldd", str(venv / "bin" / name))
             libraries = [os.path.normpath(path) for path in re.findall(r"=> (/\S+)", needed)]

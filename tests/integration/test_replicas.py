@@ -91,7 +91,7 @@ class HeldTest(unittest.TestCase):
         def over() -> Any:
             shown = self.show(trial)
             return shown if shown["state"] not in ("PENDING", "RUNNING") else None
-        shown = wait_until(f"trial {trial} is over", over)
+        shown = wait_until(f"trial {trial} is over", over, lasting=True)
         self.assertEqual(shown["state"], "COMPLETED", self.logs())
         self.assertEqual(shown["failures"], 0)
         return shown

@@ -76,7 +76,7 @@ class ResultsDirTest(ClusterTest):
         def problem() -> str:
             return self.cluster.experiment(number)["results_problem"] or ""
 
-        wait_until("the head refuses", lambda: "symbolic link" in problem())
+        wait_until("the head refuses", lambda: "symbolic link" in problem(), lasting=True)
         self.assertEqual(list((outside / "rows").iterdir()), [])
         done = self.cluster.rt("exp", "download", str(number), str(work / "fetched"), check=False)
         self.assertNotEqual(done.returncode, 0)
