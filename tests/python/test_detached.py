@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable
@@ -22,6 +23,7 @@ from fake_worker import FakeWorker
 from rt._errors import RtError
 from rt.core._desk import ACTOR_FILE
 from rt.core._detached import Detached
+from rt.core._dial import ACTORS_PROCESS, KILL, Greeting, boot_id, listen
 from rt.core._remote import make_function
 from rt.core._values import pack
 from rt.exceptions import ActorDiedError
@@ -184,3 +186,24 @@ def test_an_actor_without_a_process_is_not_waited_for() -> None:
         assert actor.is_killed  # Nothing connects to it meanwhile.
     detached.close(60)
     assert head.ops == ["actor_get"] and not actor.is_killed
+
+
+def test_an_actor_of_whose_process_the_head_does_not_know_yet_is_ended(tmp_path: Path) -> None:
+    secret = "s" * 32
+    (tmp_path / "trial").mkdir()
+    (tmp_path / "config.json").write_text(json.dumps({"secret": secret}))
+    node = {"boot_id": boot_id()}
+    starting = {"id": 8, "state": "STARTING", "node": node, "run_dir": str(tmp_path)}
+    head = SimpleNamespace(embedded=False, call=lambda *_args, **_fields: starting)
+    hub = Ends()
+    detached = Detached(head, "s", secret, hub)  # type: ignore[arg-type]
+    actor = SimpleNamespace(options={"name": "counter"}, executor=8, is_killed=False)
+    detached.restart(actor, ACTORS_PROCESS)  # Its executor does not listen yet, either.
+    with listen(str(tmp_path / "trial")) as executor:
+        executor.settimeout(60)
+        with executor.accept()[0] as sock:
+            greeting = Greeting(sock, time.monotonic() + 60)
+            sock.settimeout(60)
+            assert greeting.read(secret) == (KILL, ACTORS_PROCESS)
+    detached.close(60)
+    assert not actor.is_killed

@@ -28,6 +28,7 @@ from rt.exceptions import ActorDiedError, ActorUnschedulableError, RayError
 
 _LOOK_S = 0.02
 _AGAIN_S = 0.2
+_HAS_PROCESS = ("STARTING", "RUNNING")
 
 
 class Detached:
@@ -212,8 +213,10 @@ class Detached:
 
         def end() -> None:
             item = self._driver.call("actor_get", name=name)
-            if actor.executor not in (0, int(item["id"])) or item["state"] != "RUNNING":
-                return  # It has no process.
+            # The head may not know yet that a process which starts is there: it may even have been
+            # seen by this script.
+            if actor.executor not in (0, int(item["id"])) or item["state"] not in _HAS_PROCESS:
+                return
             sock, secret = (self._dial_near if self._is_near(item) else self._dial_far)(item)
             with sock:
                 greet(sock, secret, KILL, pid)
