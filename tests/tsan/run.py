@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 INTEGRATION = pathlib.Path(__file__).resolve().parent.parent / "integration"
-# Between them: logs and jobs, checkpoints, a lost head, trees between workers.
-MODULES = ["test_basic", "test_checkpoint", "test_disconnect", "test_peers"]
+# Between them: a lost head, trees between workers, checkpoints, logs and jobs; the longest first.
+MODULES = ["test_disconnect", "test_peers", "test_checkpoint", "test_basic"]
+AT_ONCE = 2
 
 
 def reports(directory: pathlib.Path) -> str:
@@ -44,9 +46,15 @@ def main() -> int:
         environment = dict(os.environ, RT_BIN=str(place / "bin"),
                            TSAN_OPTIONS=f"log_path={place}/reports/worker exitcode=0")
         failed = 0
-        for module in modules:
-            failed |= subprocess.run([sys.executable, "-m", "unittest", "-v", module],
-                                     cwd=INTEGRATION, env=environment).returncode
+
+        def run(module: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run([sys.executable, "-m", "unittest", "-v", module],
+                                  cwd=INTEGRATION, env=environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with ThreadPoolExecutor(AT_ONCE) as pool:  # Most of the time a module waits.
+            for done in pool.map(run, modules):
+                print(done.stdout, flush=True)
+                failed |= done.returncode
         found = reports(place / "reports")
     if found:
         print(found)
