@@ -115,7 +115,7 @@ class ModelSearchTest(unittest.TestCase):
         path = self.cluster.work / "planned.yaml"
         path.write_text(described("planned", 2, 1, "tpe"))
         planned = self.cluster.rt("plan", str(path)).stdout
-        self.assertIn("tpe: startup_trials 4, 27 options at their defaults\n", planned)
+        self.assertIn("tpe: startup_trials 4, 28 options at their defaults\n", planned)
 
     def test_what_a_model_expects_is_shown_beside_the_best_trial(self) -> None:
         experiment = self.submit("believed", 1, "gp")

@@ -162,10 +162,10 @@ bandit = search("bandit", PB2(
 with open("policy.txt", "w") as file:
     file.write(json.dumps(["0", "1", 4, 4, {"rate": 0.25}, {"rate": 0.75}]))
 replay = search("replay", PopulationBasedTrainingReplay("policy.txt"), [1.0])
-# Nobody is cloned at the last step.
+# Nobody is cloned at the last step, and the clone is the worse one also after the first.
 chain = search("chain", PopulationBasedTraining(
-    time_attr="training_iteration", perturbation_interval=3, hyperparam_mutations=mutations,
-    quantile_fraction=0.5, synch=True), [0.1, 0.9])
+    time_attr="training_iteration", perturbation_interval=3, quantile_fraction=0.5, synch=True,
+    custom_explore_fn=lambda config: {"rate": 0.5}), [0.1, 0.9])
 followed = search("followed", PopulationBasedTrainingReplay(policies["chain"][0]), [1.0])
 stopped = rows_of(tune.Tuner(climb, param_space={"rate": 0.5}, run_config=tune.RunConfig(
     name="stopped", stop="height > 1.2 or training_iteration >= 7")).fit())
