@@ -21,7 +21,7 @@ namespace {
 using Grade = Finding::Grade;
 
 constexpr Millis kTimeToReport = 20'000;  // The probe names what hangs so long before its end.
-constexpr size_t kPrintedMax = 300;       // Bytes that are shown of what is no report.
+constexpr size_t kPrintedMax = 300;       // Bytes shown of output that is not a report.
 constexpr char kRepair[] =
     "take it out of use or repair it; rt doctor --gpu ends its quarantine once it is well";
 

@@ -68,7 +68,8 @@ std::vector<double> Ranks(const std::vector<FinishedTrial>& trials) {
   return ranks;
 }
 
-// Of the distance; above `limit` where it is more, and where categories differ.
+// The square of the distance between two points. Some number above `limit` where it is larger than
+// that; infinite where categories differ.
 double SquareBetween(const std::vector<bool>& is_category, const Point& a, const Point& b,
                      double limit) {
   double square = 0;
@@ -105,23 +106,29 @@ bool HasNoise(const Encoding& encoding, const std::vector<FinishedTrial>& finish
   const size_t count =
       std::max(kPairsMin, static_cast<size_t>(kNearestPart * static_cast<double>(pairs.size())));
   if (pairs.size() <= count) return false;
-  const auto end = pairs.begin() + static_cast<ptrdiff_t>(count);
-  std::nth_element(pairs.begin(), end, pairs.end(), IsNearer);
-  const auto middle = pairs.begin() + static_cast<ptrdiff_t>(count / 2);
-  std::nth_element(pairs.begin(), middle, end, IsNearer);
+  // A copy is put in order, so that the sums below have the same order with any library.
+  std::vector<Pair> nearest = pairs;
+  const auto last = nearest.begin() + static_cast<ptrdiff_t>(count - 1);
+  std::nth_element(nearest.begin(), last, nearest.end(), IsNearer);
+  const auto middle = nearest.begin() + static_cast<ptrdiff_t>(count / 2);
+  std::nth_element(nearest.begin(), middle, last, IsNearer);
   const double unit = middle->square;
   if (unit > kNearestDistanceMax * kNearestDistanceMax * distance * distance) return false;
   double near = 0, far = 0;
-  size_t far_count = 0;
-  for (auto pair = pairs.begin(); pair != end; ++pair) near += pair->difference;
+  size_t near_count = 0, far_count = 0;
   for (const Pair& pair : pairs) {
+    if (!IsNearer(*last, pair)) {
+      near += pair.difference;
+      ++near_count;
+    }
     if (!(pair.square > kFarFrom * kFarFrom * unit && pair.square < kFarTo * kFarTo * unit))
       continue;
     far += pair.difference;
     ++far_count;
   }
   if (far_count < kPairsMin) return false;
-  return near / static_cast<double>(count) > kRatioOfNoise * far / static_cast<double>(far_count);
+  return near / static_cast<double>(near_count) >
+         kRatioOfNoise * far / static_cast<double>(far_count);
 }
 
 std::vector<FinishedTrial> WithSmoothValues(const Encoding& encoding,

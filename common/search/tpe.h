@@ -67,7 +67,7 @@ struct TpeOptions {
 // values with noise are smoothed.
 inline constexpr uint32_t kTpeVersion = 3;
 
-// What a version has by default.
+// The options that a version has by default.
 TpeOptions TpeDefaults(uint32_t version);
 
 struct TpeAnswer {

@@ -222,7 +222,7 @@ void ExperimentSink::TakeParams(uint32_t trial) {
   if (!status.ok()) Note(trial, status);
 }
 
-// Of a trial that was cloned.
+// Writes the policy of the trial, if it was cloned.
 absl::Status ExperimentSink::WritePolicyOf(uint32_t number) {
   std::string lines;
   {
