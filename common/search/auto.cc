@@ -97,6 +97,7 @@ std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
 }
 
 TpeOptions AutoTpeOptions(uint32_t version) { return TpeDefaults(version >= 4 ? 3 : 1); }
+GpOptions AutoGpOptions(uint32_t version) { return GpDefaults(version >= 5 ? 2 : 1); }
 
 AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
                              uint32_t version)
@@ -104,7 +105,8 @@ AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const Auto
   const bool is_alone = choice_.phases.size() == 1;
   for (const AutoPhase& phase : choice_.phases) {
     for (const AutoPart part : phase.parts) {
-      if (part == AutoPart::kGp && !gp_.has_value()) gp_.emplace(encoding, seed);
+      if (part == AutoPart::kGp && !gp_.has_value())
+        gp_.emplace(encoding, seed, AutoGpOptions(version));
       if (part == AutoPart::kCma && !cma_.has_value())
         cma_.emplace(encoding, seed, CmaOptions{.begins_in_middle = version >= 2 && is_alone});
       if (part == AutoPart::kMobster && !mobster_.has_value())

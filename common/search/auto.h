@@ -50,11 +50,13 @@ AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts);
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
 // The newest version of `auto`. Since 2 CMA-ES begins in the middle where it is alone; since 3
-// MOBSTER's model stretches the best values; since 4 TPE is version 3, before that version 1.
-inline constexpr uint32_t kAutoVersion = 4;
+// MOBSTER's model stretches the best values; since 4 TPE is version 3, before that version 1;
+// since 5 GP-BO is version 2.
+inline constexpr uint32_t kAutoVersion = 5;
 
-// The options of its TPE.
+// The options of its TPE and of its GP-BO.
 TpeOptions AutoTpeOptions(uint32_t version);
+GpOptions AutoGpOptions(uint32_t version);
 
 class AutoOptimizer {
  public:

@@ -66,7 +66,7 @@ class AutoModel final : public PointModel {
     }
     if (PartForOutcomes(encoding, number) == AutoPart::kGp) {
       std::optional<GpAnswer> answer =
-          SuggestGpOutcomes(encoding, seen, seed_, number, {}, give_up);
+          SuggestGpOutcomes(encoding, seen, seed_, number, AutoGpOptions(version_), give_up);
       return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
     }
     std::optional<TpeAnswer> answer =
@@ -108,6 +108,11 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
 
 const Searcher& AutoSearch() {
   static const AutoSearcher searcher(kAutoVersion);
+  return searcher;
+}
+
+const Searcher& AutoSearchWithOldGp() {
+  static const AutoSearcher searcher(4);
   return searcher;
 }
 

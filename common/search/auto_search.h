@@ -8,6 +8,8 @@
 namespace rt {
 
 const Searcher& AutoSearch();
+// Version 4: its GP-BO is version 1.
+const Searcher& AutoSearchWithOldGp();
 // Version 3: its TPE is version 1.
 const Searcher& AutoSearchWithOldTpe();
 // Version 2: its MOBSTER is version 1.

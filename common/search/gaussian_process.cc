@@ -22,6 +22,7 @@ constexpr double kLn100 = 4.605170185988092;    // ln 100, the largest.
 constexpr double kLn1e8 = -18.420680743952367;  // ln 1e-8, the least noise.
 constexpr LogPrior kVariance = {0, 1.5, -7, 7};
 constexpr LogPrior kNoise = {0, 2, kLn1e8, 0};  // The mean is that of the form.
+constexpr LogPrior kClearNoise = {-3, 1.5, kLn1e8, 0};
 constexpr LogPrior kTrend = {0, 2, -9, 6};
 // Of the mean of all lengths' logarithms. One prior for all axes keeps a length from being lost at
 // the edge of its range.
@@ -52,6 +53,29 @@ Box BoundsOf(const GaussianForm& form) {
 }
 
 double Square(double x) { return x * x; }
+
+// Minus the logarithm of a prior's density, but for a constant, and its slope.
+struct PriorLoss {
+  double loss, slope;
+};
+
+PriorLoss LossOf(const LogPrior& prior, double x) {
+  const double distance = (x - prior.mean) / prior.deviation;
+  return {0.5 * distance * distance, distance / prior.deviation};
+}
+
+// Of the noise: a mixture of two normal distributions.
+PriorLoss NoiseLoss(const GaussianForm& form, double x) {
+  const LogPrior usual = PriorOf(form, 1);
+  const PriorLoss of_usual = LossOf(usual, x);
+  if (form.noise_chance <= 0) return of_usual;
+  const PriorLoss of_clear = LossOf(kClearNoise, x);
+  const double usually = (1 - form.noise_chance) * Exp(-of_usual.loss);
+  const double clearly =
+      form.noise_chance * usual.deviation / kClearNoise.deviation * Exp(-of_clear.loss);
+  const double density = usually + clearly;
+  return {-Log(density), (usually * of_usual.slope + clearly * of_clear.slope) / density};
+}
 
 bool IsCategory(const GaussianForm& form, size_t axis) {
   return !form.is_category.empty() && form.is_category[axis];
@@ -219,10 +243,10 @@ class GaussianProcess::Posterior {
       gradient[k] += z / kMeanLengthDeviation / axes + own / form_.length_deviation;
     }
     for (size_t i = 0; axes_ + i < parameters.size(); ++i) {
-      const LogPrior prior = PriorOf(form_, i);
-      const double distance = (parameters[axes_ + i] - prior.mean) / prior.deviation;
-      loss += 0.5 * distance * distance;
-      gradient[axes_ + i] += distance / prior.deviation;
+      const double x = parameters[axes_ + i];
+      const PriorLoss prior = i == 1 ? NoiseLoss(form_, x) : LossOf(PriorOf(form_, i), x);
+      loss += prior.loss;
+      gradient[axes_ + i] += prior.slope;
     }
     return loss;
   }
@@ -239,6 +263,12 @@ void GaussianProcess::Reset() {
   const double length = kLnHalf + 0.25 * Log(static_cast<double>(form_.axes));
   parameters_.assign(form_.axes, std::min(length, form_.length_mean));
   for (size_t i = 0; i < 2 + TrendTerms(form_); ++i) parameters_.push_back(PriorOf(form_, i).mean);
+}
+
+void GaussianProcess::ResetNoisy() {
+  RT_CHECK(form_.noise_chance > 0);
+  Reset();
+  parameters_[form_.axes + 1] = kClearNoise.mean;
 }
 
 std::vector<double> GaussianProcess::LogLengths() const {

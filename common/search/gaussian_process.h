@@ -37,6 +37,9 @@ struct GaussianForm {
   // Axes whose points are equal or not, with no distance and no trend; empty: none.
   std::vector<bool> is_category = {};
   Kernel kernel = Kernel::kSquaredExponential;
+  // The probability that the values are noisy: the weight of a second normal distribution of the
+  // noise variance's logarithm, whose mean is 5 % of the values' variance. 0: there is none.
+  double noise_chance = 0;
 };
 
 class GaussianProcess final : public Predictor {
@@ -46,8 +49,9 @@ class GaussianProcess final : public Predictor {
 
   explicit GaussianProcess(GaussianForm form);
 
-  // The parameters before any fit.
+  // The parameters before any fit; those of noisy values, for a form that has a chance of noise.
   void Reset();
+  void ResetNoisy();
   void SetKernel(GaussianForm::Kernel kernel) { form_.kernel = kernel; }
   GaussianForm::Kernel kernel() const { return form_.kernel; }
   // The logarithms of the lengths, one per axis.

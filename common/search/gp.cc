@@ -15,6 +15,7 @@ namespace {
 
 // A stream of draws apart from that of Sobol points, which is (seed, number).
 constexpr uint64_t kProposalStream = 0x67705f6e657874;
+constexpr double kNoiseChance = 0.02;  // Since version 2.
 // Finite values that the model begins with at least.
 constexpr size_t kValuesMin = 3;
 // With more axes than this most trials are searched for in the region.
@@ -36,8 +37,15 @@ constexpr double kStretchMax = 1;
 
 }  // namespace
 
+GpOptions GpDefaults(uint32_t version) {
+  GpOptions options;
+  if (version >= 2) options.noise_chance = kNoiseChance;
+  return options;
+}
+
 GpOptimizer::GpOptimizer(const Encoding& encoding, uint64_t seed, const GpOptions& options)
-    : encoding_(encoding), seed_(seed), options_(options), region_{kSide}, model_(encoding, seed) {
+    : encoding_(encoding), seed_(seed), options_(options), region_{kSide},
+      model_(encoding, seed, options.noise_chance) {
   Forget(0);
 }
 
@@ -47,7 +55,7 @@ void GpOptimizer::Forget(size_t results) {
   least_ = HUGE_VAL;
   most_ = -HUGE_VAL;
   region_ = {kSide};
-  model_ = ValueModel(encoding_, seed_);
+  model_ = ValueModel(encoding_, seed_, options_.noise_chance);
   learns_from_ = StartOfLearning(results);
   conditioned_.reset();
 }
@@ -127,7 +135,8 @@ bool GpOptimizer::HasModel() const {
 bool GpOptimizer::Learn(const GiveUp& give_up) {
   const size_t results = results_.size();
   if (learned_ == results) return true;
-  if (results > 0 && StartOfLearning(results) == results) model_ = ValueModel(encoding_, seed_);
+  if (results > 0 && StartOfLearning(results) == results)
+    model_ = ValueModel(encoding_, seed_, options_.noise_chance);
   if (results >= learns_from_ && HasModel() && model_.LearnsAt(results)) {
     ValueModel next = model_;
     if (!next.Learn(DataOf(History(kFittedMax)), results, give_up)) return false;

@@ -40,7 +40,15 @@ struct GpOptions {
   // One trial of so many is searched for in a region round the best one; 0: none. With more than
   // kManyAxes axes it is the other way round.
   size_t local_every = 3;
+  // The probability, before any value is known, that values are noisy: that trials of one
+  // configuration would differ by some per cent of the range of the values. Version 1 has none.
+  double noise_chance = 0;
 };
+
+inline constexpr uint32_t kGpVersion = 2;
+
+// The defaults of a version of `gp`.
+GpOptions GpDefaults(uint32_t version);
 
 struct GpAnswer {
   Point point;             // Snapped: discrete coordinates are centres of cells.

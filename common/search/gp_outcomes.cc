@@ -26,8 +26,8 @@ constexpr int kConstraintSteps = 30;
 class OutcomeProposal {
  public:
   OutcomeProposal(const Encoding& encoding, const Observations& seen, uint64_t seed,
-                  uint64_t number, const GiveUp& give_up)
-      : encoding_(encoding), seen_(seen), seed_(seed), number_(number),
+                  uint64_t number, double noise_chance, const GiveUp& give_up)
+      : encoding_(encoding), seen_(seen), seed_(seed), number_(number), noise_chance_(noise_chance),
         rng_(seed ^ kOutcomeStream, number), give_up_(give_up) {
     for (const FinishedTrial& trial : seen.finished)
       if (!trial.values.empty()) trials_.push_back(&trial);
@@ -45,7 +45,7 @@ class OutcomeProposal {
   std::optional<Point> Find(const Taken& taken) {
     const std::vector<double> combined = CombinedValues(trials_, seed_, number_);
     const GaussianData data = DataOf(combined);
-    ValueModel model(encoding_, seed_);
+    ValueModel model(encoding_, seed_, noise_chance_);
     const auto [least, most] = std::minmax_element(combined.begin(), combined.end());
     if (*least == *most) return Point{};
     if (!model.Learn(data, combined.size(), give_up_)) return std::nullopt;
@@ -100,7 +100,7 @@ class OutcomeProposal {
       const double deviation = std::sqrt(squares);
       if (!(deviation > 0) || !std::isfinite(deviation)) continue;
       for (double& each : values) each = (each - mean) / deviation;
-      GaussianProcess process(WholeForm(encoding_));
+      GaussianProcess process(WholeForm(encoding_, noise_chance_));
       process.Fit(DataOf(values), kConstraintSteps, give_up_);
       if (give_up_ && give_up_()) return false;
       if (!process.Condition(DataOf(values))) continue;
@@ -134,6 +134,7 @@ class OutcomeProposal {
   const Encoding& encoding_;
   const Observations& seen_;
   const uint64_t seed_, number_;
+  const double noise_chance_;
   Rng rng_;
   const GiveUp& give_up_;
   std::vector<const FinishedTrial*> trials_;  // With values, by number.
@@ -147,7 +148,7 @@ std::optional<GpAnswer> SuggestGpOutcomes(const Encoding& encoding, const Observ
   const size_t axes = encoding.axes().size();
   GpAnswer answer{.point = encoding.Snap(ScrambledSobol(seed, number, axes)), .from_model = false};
   const Taken taken(encoding, seen);
-  OutcomeProposal proposal(encoding, seen, seed, number, give_up);
+  OutcomeProposal proposal(encoding, seen, seed, number, options.noise_chance, give_up);
   const size_t startup =
       options.startup_trials > 0 ? options.startup_trials : std::clamp<size_t>(axes, 6, 50);
   if (axes > 0 && seen.finished.size() >= startup && proposal.HasModel()) {

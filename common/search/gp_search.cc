@@ -1,33 +1,29 @@
 #include "common/search/gp_search.h"
 
-#include <algorithm>
-
 #include "common/base/status.h"
 #include "common/search/given_options.h"
 #include "common/search/gp_outcomes.h"
+#include "common/search/member_options.h"
 #include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
 
-using Type = AlgorithmOption::Type;
-
-struct GpCount {
-  const char* name;
-  size_t GpOptions::*count;
-  double lower, upper;
-  const char* meaning;
-};
-
 // The work of one answer grows with the cube of history_max.
-constexpr GpCount kGpCounts[] = {
-    {"startup_trials", &GpOptions::startup_trials, 0, 10'000,
+constexpr MemberOption<GpOptions> kGpOptions[] = {
+    {"startup_trials", nullptr, &GpOptions::startup_trials, 0, 10'000,
      "Evenly spread (Sobol) trials before the model; 0: one per parameter, at least 6, at most 50"},
-    {"history_max", &GpOptions::history_max, static_cast<double>(kGpHistoryMin), 1'000,
+    {"history_max", nullptr, &GpOptions::history_max, static_cast<double>(kGpHistoryMin), 1'000,
      "The trials that the model looks at: half of them the best, the others evenly by rank"},
-    {"local_every", &GpOptions::local_every, 0, 10'000,
+    {"local_every", nullptr, &GpOptions::local_every, 0, 10'000,
      "One trial of this many is searched for near the best one; 0: none. With more than 15 "
      "parameters all but one of this many are"},
+};
+
+// Since version 2.
+constexpr MemberOption<GpOptions> kGpNoiseOptions[] = {
+    {"noise_chance", &GpOptions::noise_chance, nullptr, 0, 0.5,
+     "How probable noise in the values is before any is known; 0: none, for values that repeat"},
 };
 
 absl::Status CheckGpSpace(const Space& space) {
@@ -41,32 +37,26 @@ absl::Status CheckGpSpace(const Space& space) {
   return absl::OkStatus();
 }
 
-AlgorithmTable MakeGpTable() {
-  const GpOptions defaults;
+AlgorithmTable MakeGpTable(uint32_t version) {
   AlgorithmTable table{
       .kind = AlgorithmKind::kSearch,
       .name = "gp",
-      .version = 1,
+      .version = version,
       .meaning = "Bayesian optimisation with a Gaussian process (GP-BO): for few, expensive trials",
       .options = GivenOptions(),
       .aliases = {"bayesian"},
       .needs_metric = true,
       .knows_outcomes = true,
       .check_space = CheckGpSpace};
-  for (const GpCount& option : kGpCounts)
-    table.options.push_back({.name = option.name,
-                             .type = Type::kInteger,
-                             .default_value = Json(static_cast<int64_t>(defaults.*option.count)),
-                             .meaning = option.meaning,
-                             .lower = option.lower,
-                             .upper = option.upper});
+  AddMemberOptions<GpOptions>(kGpOptions, table);
+  if (version >= 2) AddMemberOptions<GpOptions>(kGpNoiseOptions, table, GpDefaults(version));
   return table;
 }
 
 class GpModel final : public PointModel {
  public:
   GpModel(const ExperimentSpec& spec, uint64_t seed)
-      : PointModel(spec, seed), options_(GpOptionsFrom(spec.search.options)), seed_(seed),
+      : PointModel(spec, seed), options_(GpOptionsFrom(spec.search)), seed_(seed),
         has_outcomes_(!spec.OutcomeKeys().empty()) {
     if (trials().status().ok() && !has_outcomes_)
       optimizer_.emplace(trials().encoding(), seed, options_);
@@ -94,17 +84,20 @@ class GpModel final : public PointModel {
 }  // namespace
 
 const Searcher& GpSearch() {
-  static const ModelSearcher<GpModel> searcher(MakeGpTable());
+  static const ModelSearcher<GpModel> searcher(MakeGpTable(kGpVersion));
   return searcher;
 }
 
-GpOptions GpOptionsFrom(const Json& options) {
-  GpOptions gp;
-  for (const GpCount& option : kGpCounts) {
-    const int64_t count = options.GetInt(option.name, static_cast<int64_t>(gp.*option.count));
-    gp.*option.count = static_cast<size_t>(std::max<int64_t>(count, 0));
-  }
-  return gp;
+const Searcher& GpSearchWithoutNoise() {
+  static const ModelSearcher<GpModel> searcher(MakeGpTable(1));
+  return searcher;
+}
+
+GpOptions GpOptionsFrom(const AlgorithmSpec& search) {
+  const GpOptions options =
+      ReadMemberOptions<GpOptions>(kGpOptions, search.options, GpDefaults(search.version));
+  if (search.version < 2) return options;
+  return ReadMemberOptions<GpOptions>(kGpNoiseOptions, search.options, options);
 }
 
 }  // namespace rt

@@ -10,8 +10,10 @@
 namespace rt {
 
 const Searcher& GpSearch();
+// Version 1.
+const Searcher& GpSearchWithoutNoise();
 
-// The options as a spec has them; what it lacks has its default.
-GpOptions GpOptionsFrom(const Json& options);
+// The options as a spec has them; what it lacks has the default of its version.
+GpOptions GpOptionsFrom(const AlgorithmSpec& search);
 
 }  // namespace rt

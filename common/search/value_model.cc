@@ -36,8 +36,8 @@ Kernel OtherThan(Kernel kernel) {
 
 }  // namespace
 
-GaussianForm WholeForm(const Encoding& encoding) {
-  GaussianForm form{.axes = encoding.axes().size()};
+GaussianForm WholeForm(const Encoding& encoding, double noise_chance) {
+  GaussianForm form{.axes = encoding.axes().size(), .noise_chance = noise_chance};
   for (const Axis& axis : encoding.axes())
     form.is_category.push_back(axis.kind() == Axis::Kind::kCategories);
   form.length_mean = kRootOfTwo - 1 + 0.5 * Log(static_cast<double>(form.axes));
@@ -47,8 +47,9 @@ GaussianForm WholeForm(const Encoding& encoding) {
   return form;
 }
 
-ValueModel::ValueModel(const Encoding& encoding, uint64_t seed)
-    : seed_(seed), process_(WholeForm(encoding)), log_scale_(kNoScale) {}
+ValueModel::ValueModel(const Encoding& encoding, uint64_t seed, double noise_chance)
+    : seed_(seed), is_perhaps_noisy_(noise_chance > 0), process_(WholeForm(encoding, noise_chance)),
+      log_scale_(kNoScale) {}
 
 bool ValueModel::LearnsAt(size_t results) const {
   return !is_selected_ || HasGrown(results, selected_at_, kSelectPart, kSelectMin) ||
@@ -79,13 +80,17 @@ bool ValueModel::SelectScale(const GaussianData& data, const GiveUp& give_up) {
   return !(give_up && give_up());
 }
 
-// Fits from two other starts: the parameters before any fit, and short lengths.
+// Fits from other starts: the parameters before any fit, short lengths, and clear noise.
 bool ValueModel::LeaveMinimum(const GaussianData& warped, size_t results, const GiveUp& give_up) {
   double best = GaussianProcess(process_).Fit(warped, 0, give_up);
-  for (const bool is_short : {false, true}) {
+  enum class Start { kPrior, kShort, kNoisy };
+  std::vector<Start> starts = {Start::kPrior, Start::kShort};
+  if (is_perhaps_noisy_) starts.push_back(Start::kNoisy);
+  for (const Start start : starts) {
     GaussianProcess other = process_;
     other.Reset();
-    if (is_short) {
+    if (start == Start::kNoisy) other.ResetNoisy();
+    if (start == Start::kShort) {
       Rng rng(seed_ ^ kRestartStream, results);
       std::vector<double> lengths = other.LogLengths();
       for (double& each : lengths)

@@ -20,11 +20,12 @@
 namespace rt {
 
 // What a process over the whole space assumes before it knows values.
-GaussianForm WholeForm(const Encoding& encoding);
+GaussianForm WholeForm(const Encoding& encoding, double noise_chance = 0);
 
 class ValueModel {
  public:
-  ValueModel(const Encoding& encoding, uint64_t seed);
+  // `noise_chance` is that of GaussianForm.
+  ValueModel(const Encoding& encoding, uint64_t seed, double noise_chance);
 
   // Whether Learn does anything at this number of results.
   bool LearnsAt(size_t results) const;
@@ -47,6 +48,7 @@ class ValueModel {
   bool LeaveMinimum(const GaussianData& data, size_t results, const GiveUp& give_up);
 
   uint64_t seed_;
+  bool is_perhaps_noisy_;
   GaussianProcess process_;
   double log_scale_;
   bool is_selected_ = false;  // Scale and kernel were selected once.

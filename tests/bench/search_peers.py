@@ -152,7 +152,7 @@ class Optuna:
         if case.theirs == "cmaes":
             sampler: Any = made.CmaEsSampler(seed=seed)
         elif case.theirs == "gp":
-            sampler = made.GPSampler(seed=seed, deterministic_objective=True)
+            sampler = made.GPSampler(seed=seed, deterministic_objective=not problem.noise)
         else:  # As create_study chooses, with a seed.
             default = optuna.create_study(directions=["minimize"] * max(several, 1)).sampler
             sampler = type(default)(seed=seed)

@@ -11,7 +11,7 @@ void Auditor::CheckProposals(const event::Answered& e) const {
   const AuditedSpec& spec = experiments_.at(e.experiment).spec;
   // A spec that says no version means the newest one.
   const std::map<std::string, uint32_t> newest = {
-      {"auto", 4}, {"cmaes", 2}, {"mobster", 2}, {"tpe", 3}};
+      {"auto", 5}, {"cmaes", 2}, {"gp", 2}, {"mobster", 2}, {"tpe", 3}};
   const auto version = newest.find(spec.search);
   Must(e.algorithm == spec.search && e.version == (version == newest.end() ? 1 : version->second),
        "it is the spec's");

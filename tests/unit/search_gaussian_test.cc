@@ -126,6 +126,34 @@ TEST_CASE("gaussian process: the fit follows the gradient of its loss") {
   CHECK(after_more < after_one - 0.1);
 }
 
+TEST_CASE("gaussian process: a chance of noise tells noise from short lengths") {
+  // Waves with an error that alternates in no regular way.
+  constexpr size_t kCount = 60;
+  const GaussianData exact = Waves(kCount, 2);
+  GaussianData data = exact;
+  for (size_t i = 0; i < kCount; ++i)
+    data.values[i] += 0.6 * std::sin(static_cast<double>(37 * i * i % 101));
+  const auto error = [&](double chance, bool starts_noisy) {
+    GaussianForm form = FormOf(2, false);
+    form.noise_mean = std::log(1e-6);
+    form.noise_chance = chance;
+    GaussianProcess process(form);
+    if (starts_noisy) process.ResetNoisy();
+    const double before = process.Fit(data, 0, {});
+    CHECK(process.Fit(data, 40, {}) < before);
+    REQUIRE(process.Condition(data));
+    double squares = 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      const double miss = process.MeanAtData(i) - exact.values[i];
+      squares += miss * miss / kCount;
+    }
+    return std::sqrt(squares);
+  };
+  const double without = error(0, false), with = error(0.02, true);
+  CHECK(with < 0.25);
+  CHECK(with < 0.6 * without);
+}
+
 TEST_CASE("gaussian process: predictions have the slopes that differences show") {
   for (const auto kernel :
        {GaussianForm::Kernel::kSquaredExponential, GaussianForm::Kernel::kMatern}) {

@@ -7,6 +7,7 @@
 #include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/search/auto.h"
+#include "common/search/auto_search.h"
 #include "common/search/gp_search.h"
 #include "tests/unit/lived_model.h"
 
@@ -38,13 +39,17 @@ std::string Numbers(int count) {
 TEST_CASE("gp search: the options have the defaults of GpOptions, and reach the model") {
   const AlgorithmTable& table = GpSearch().table();
   CHECK(table.needs_metric);
-  const GpOptions defaults = GpOptionsFrom(DefaultsOf(table).options);
+  const GpOptions defaults = GpOptionsFrom(DefaultsOf(table));
+  CHECK(defaults.noise_chance == GpDefaults(kGpVersion).noise_chance);
+  CHECK(defaults.noise_chance > 0);
   CHECK(defaults.history_max == GpOptions{}.history_max);
   CHECK(defaults.local_every == GpOptions{}.local_every);
   const auto spec =
-      ModelledSpec(kMixedSpace, R"({"gp":{"startup_trials":4,"history_max":50,"local_every":0}})");
+      ModelledSpec(kMixedSpace, R"({"gp":{"startup_trials":4,"history_max":50,"local_every":0,)"
+                                R"("noise_chance":0.25}})");
   REQUIRE(spec.ok());
-  const GpOptions given = GpOptionsFrom(spec->search.options);
+  const GpOptions given = GpOptionsFrom(spec->search);
+  CHECK(given.noise_chance == 0.25);
   CHECK(given.startup_trials == 4);
   CHECK(given.history_max == 50);
   CHECK(given.local_every == 0);
@@ -217,6 +222,44 @@ TEST_CASE("auto: where it chooses tpe, it is version 3 since version 4, and vers
   other->search.version = 1;
   CHECK(proposals(*spec) == proposals(*other));
   CHECK(proposals(*spec) != newest);
+}
+
+// 40 proposals of a search whose values have an error of their own for each configuration.
+std::string NoisyProposals(const ExperimentSpec& spec) {
+  const auto model = SearcherOf(spec).MakeModel(spec, 7);
+  std::vector<TrialResult> results;
+  std::string all;
+  Rng rng(1, 2);
+  for (int i = 0; i < 40; ++i) {
+    const absl::StatusOr<Json> params = model->Propose(results, {});
+    REQUIRE(params.ok());
+    all += params->Dump();
+    model->AddTrial(*params);
+    results.push_back({TrialResult::Kind::kValue, MixedLoss(*params) + 0.5 * rng.Normal(), i});
+  }
+  return all;
+}
+
+TEST_CASE("gp search: version 1, which journals may name, takes values to be exact") {
+  auto spec = ModelledSpec(kMixedSpace, R"("gp")");
+  REQUIRE(spec.ok());
+  CHECK(spec->search.version == kGpVersion);
+  CHECK(&SearcherOf(*spec) == &GpSearch());
+  const std::string newest = NoisyProposals(*spec);
+  // The spec as the first version wrote it: without the option that it did not have.
+  spec->search.version = 1;
+  spec->search.options = *Json::Parse(R"({"history_max":400})");
+  CHECK(&SearcherOf(*spec) == &GpSearchWithoutNoise());
+  CHECK(GpOptionsFrom(spec->search).noise_chance == 0);
+  const std::string first = NoisyProposals(*spec);
+  CHECK(first != newest);
+  // `auto` has version 2 of it since its version 5.
+  auto chosen = ModelledSpec(kMixedSpace, R"("auto")");
+  REQUIRE(chosen.ok());
+  CHECK(NoisyProposals(*chosen) == newest);
+  chosen->search.version = 4;
+  CHECK(&SearcherOf(*chosen) == &AutoSearchWithOldGp());
+  CHECK(NoisyProposals(*chosen) == first);
 }
 
 TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {

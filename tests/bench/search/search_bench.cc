@@ -44,7 +44,7 @@ struct Settings {
   bool raw = false, peers = false;
   TpeOptions options;
   CmaOptions cma;
-  GpOptions gp;
+  GpOptions gp = GpDefaults(kGpVersion);
 };
 
 // The point of a trial of that number.
@@ -320,6 +320,7 @@ bool SetOption(Settings& settings, const std::string& name, double value) {
       {"candidate_spread", &options.candidate_spread},
       {"other_exponent", &options.other_exponent},
       {"smoothing", &options.smoothing},
+      {"noise_chance", &settings.gp.noise_chance},
       {"sigma", &cma.sigma},
   };
   const std::map<std::string, size_t*> counts = {
