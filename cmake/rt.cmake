@@ -82,6 +82,12 @@ endif()
 find_package(OpenSSL REQUIRED)
 find_package(SQLite3 REQUIRED)
 
+# g++ collects garbage from 128 MiB on, again and again; without it our larger sources take a tenth
+# less time, and a fifth with TSan, for up to 1.3 GiB of memory instead of 1.1.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(--param=ggc-min-expand=400 --param=ggc-min-heapsize=700000)
+endif()
+
 add_library(rt_flags INTERFACE)
 target_include_directories(rt_flags INTERFACE ${CMAKE_SOURCE_DIR})
 # -pthread everywhere: gRPC's targets bring it, and the precompiled header must agree.
