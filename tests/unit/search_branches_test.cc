@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <set>
 
 #include "common/base/rng.h"
@@ -64,12 +63,6 @@ std::vector<Json> SearchTree(const char* space, size_t trials, const TpeOptions&
   return asked;
 }
 
-std::map<std::string, int> KindsOf(const std::vector<Json>& asked) {
-  std::map<std::string, int> count;
-  for (const Json& params : asked) ++count[params.GetString("kind")];
-  return count;
-}
-
 }  // namespace
 
 TEST_CASE("branches: trials with the same parameters are in one branch, which has its best rank") {
@@ -129,37 +122,6 @@ TEST_CASE("branches: tpe proposes valid configurations whatever the branches' va
     }
     CHECK(repeated == 0);
   }
-}
-
-TEST_CASE("branches: a branch that no trial was in is found") {
-  const Loss loss = [](const Json& c) {
-    return c.Find("rare") != nullptr ? 0.0 : c.GetString("kind") == "deep" ? 1.0 : 0.5;
-  };
-  int rare = 0;
-  for (const Json& params : SearchTree(kTree, 300, Branching(), loss))
-    rare += params.Find("rare") != nullptr ? 1 : 0;
-  CHECK(rare >= 20);
-}
-
-TEST_CASE("branches: a branch that is better only once it is searched is not given up") {
-  // Nearly everywhere b is worse than a.
-  const char* const space = R"({"kind":{"choice":["a","b"]},
-      "a":{"if":{"kind":"a"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},
-      "b":{"if":{"kind":"b"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},"z":{"uniform":[0,1]}}})";
-  const Loss loss = [](const Json& c) {
-    const Json& own = *c.Find(c.GetString("kind"));
-    const double x = own.GetDouble("x") - 0.8, y = own.GetDouble("y") - 0.1;
-    const double z = own.GetDouble("z") - 0.6;
-    if (c.GetString("kind") == "a") return 0.5 + 0.1 * (x * x + y * y);
-    return 60 * (x * x + y * y + z * z);
-  };
-  int found = 0, found_without = 0;  // By searches of eight seeds.
-  for (uint64_t seed = 0; seed < 8; ++seed) {
-    found += KindsOf(SearchTree(space, 120, Branching(), loss, seed))["b"] >= 60 ? 1 : 0;
-    found_without += KindsOf(SearchTree(space, 120, {}, loss, seed))["b"] >= 60 ? 1 : 0;
-  }
-  CHECK(found >= 5);
-  CHECK(found_without <= 3);  // As version 1: the trials of both branches are compared.
 }
 
 TEST_CASE("branches: an answer depends neither on the order of the trials nor on their scale") {

@@ -5,82 +5,16 @@
 #include <cmath>
 #include <set>
 
-#include "common/search/mobster.h"
-#include "common/search/sobol.h"
+#include "tests/unit/mobster_course.h"
 
 using namespace rt;
 
 namespace {
 
-Encoding MobsterCube(const std::string& text) {
-  const auto space = ParseSpace(*Json::Parse(text), "space");
-  REQUIRE(space.ok());
-  return *Encoding::Of(*space);
-}
-
-const char* const kMobsterSquare = R"({"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}})";
 const char* const kMobsterMixed =
     R"({"a":{"loguniform":[1e-4,1]},"b":{"randint":[0,20]},"c":{"quniform":[0,1,0.25]},
         "d":{"choice":["p","q","r"]},"e":{"choice":[16,32,64,128]},
         "f":{"randn":[0,1],"if":{"d":["p","q"]}}})";
-
-double DistanceTo(const Point& point, double centre) {
-  double sum = 0;
-  for (double x : point) sum += (x - centre) * (x - centre);
-  return sum;
-}
-
-// Open trials whose values at rung 1 are `low(point)`, and at rung 3, of the first of them,
-// `high(point)`.
-template <class Low, class High>
-Observations OpenTrials(const Encoding& encoding, size_t at_first, size_t at_third, const Low& low,
-                        const High& high) {
-  Observations seen;
-  for (uint64_t number = 0; number < at_first; ++number) {
-    const Point point = encoding.Snap(ScrambledSobol(99, number, encoding.axes().size()));
-    std::vector<RungResult> rungs = {{1, low(point)}};
-    if (number < at_third) rungs.push_back({3, high(point)});
-    seen.in_flight.push_back({number, point, rungs});
-  }
-  return seen;
-}
-
-// Rung 1 says that the minimum is at 0.2, rung 3 that it is at 0.8.
-Observations Opposed(const Encoding& encoding, size_t at_first, size_t at_third) {
-  return OpenTrials(
-      encoding, at_first, at_third, [](const Point& x) { return DistanceTo(x, 0.2); },
-      [](const Point& x) { return DistanceTo(x, 0.8); });
-}
-
-const MobsterOptions kModelOnly = {.random_fraction = 0, .even_weight = 0};
-
-MobsterAnswer Asked(const Encoding& encoding, const Observations& seen, uint64_t number = 1'000,
-                    const MobsterOptions& options = kModelOnly) {
-  return *Mobster(encoding, 1, options).Suggest(seen, number);
-}
-
-double MeanDistanceTo(const Encoding& encoding, const Observations& seen, double centre,
-                      const MobsterOptions& options = kModelOnly) {
-  double sum = 0;
-  for (uint64_t number = 1'000; number < 1'010; ++number)
-    sum += DistanceTo(Asked(encoding, seen, number, options).point, centre) / 10;
-  return sum;
-}
-
-// One trial at a time, without rungs; the best value.
-double MobsterBest(const Encoding& encoding, size_t trials, uint64_t seed, bool is_even) {
-  Observations seen;
-  Mobster model(encoding, seed);
-  double best = HUGE_VAL;
-  for (uint64_t number = 0; number < trials; ++number) {
-    Point point = is_even ? ScrambledSobol(seed, number, encoding.axes().size())
-                          : model.Suggest(seen, number)->point;
-    const double value = DistanceTo(point, 0.3);
-    best = std::min(best, value);
-    seen.finished.push_back({number, std::move(point), value});
-  }
-  return best;
-}
 
 }  // namespace
 
@@ -101,24 +35,6 @@ TEST_CASE("mobster: improvement is expected at the highest rung that has values"
   CHECK(Asked(square, seen).milestone == kTrainedToTheEnd);
 }
 
-TEST_CASE("mobster: what low rungs say counts until high ones say otherwise") {
-  const Encoding square = MobsterCube(kMobsterSquare);
-  CHECK(MeanDistanceTo(square, Opposed(square, 30, 0), 0.2) < 0.05);
-  CHECK(MeanDistanceTo(square, Opposed(square, 30, 30), 0.8) < 0.05);
-  // A valley that rung 1 has and five values at rung 3, all far from it, cannot show.
-  const auto valley = [](const Point& x) { return DistanceTo(x, 0.7); };
-  Observations seen = OpenTrials(square, 40, 0, valley, valley);
-  size_t at_third = 0;
-  for (FlyingTrial& trial : seen.in_flight) {
-    if (at_third == 5 || valley(trial.point) < 0.3) continue;
-    trial.rungs.push_back({3, 10 + 2 * valley(trial.point)});
-    ++at_third;
-  }
-  REQUIRE(at_third == 5);
-  REQUIRE(Asked(square, seen).milestone == 3);
-  CHECK(MeanDistanceTo(square, seen, 0.7) < 0.15);  // Even points: 0.25.
-}
-
 TEST_CASE("mobster: where ranks at the rungs are opposite, what is bad below is good above") {
   const Encoding line = MobsterCube(R"({"x":{"uniform":[0,1]}})");
   const auto low = [](const Point& x) { return x[0] + 0.1 * std::sin(20 * x[0]); };
@@ -129,25 +45,6 @@ TEST_CASE("mobster: where ranks at the rungs are opposite, what is bad below is 
   for (uint64_t number = 1'000; number < 1'010; ++number)
     above += Asked(line, seen, number).point[0] > 0.5 ? 1 : 0;
   CHECK(above >= 9);
-}
-
-TEST_CASE("mobster: a part of the trials is spread evenly, most of them at first") {
-  const Encoding square = MobsterCube(kMobsterSquare);
-  const auto even_of = [&](const Observations& seen) {
-    int even = 0;
-    Mobster model(square, 1);  // One for all, so that it learns once.
-    for (uint64_t number = 0; number < 200; ++number)
-      even += model.Suggest(seen, number)->milestone.has_value() ? 0 : 1;
-    return even;
-  };
-  Observations seen = Opposed(square, 12, 12);
-  CHECK(even_of(seen) == 200);  // None was trained to its end.
-  for (uint64_t number = 0; number < 60; ++number) {
-    seen.finished.push_back(
-        {100 + number, ScrambledSobol(3, number, 2), 0.1 * static_cast<double>(number % 7)});
-    if (number == 7) CHECK(std::abs(even_of(seen) - 100) < 30);
-  }
-  CHECK(std::abs(even_of(seen) - 40) < 20);
 }
 
 TEST_CASE("mobster: every point is inside the cube and snapped, and the answer repeats") {
@@ -272,15 +169,6 @@ TEST_CASE("mobster: the good one of 1 000 categories is found again") {
   CHECK(again >= 9);
 }
 
-TEST_CASE("mobster: it comes far closer to a minimum than even points do") {
-  const Encoding cube = MobsterCube(R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},)"
-                                    R"("c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
-  int wins = 0;
-  for (uint64_t seed = 1; seed <= 5; ++seed)
-    wins += MobsterBest(cube, 60, seed, false) < 0.05 * MobsterBest(cube, 60, seed, true) ? 1 : 0;
-  CHECK(wins >= 4);
-}
-
 TEST_CASE("mobster: it gives up when asked to, and not before") {
   const Encoding square = MobsterCube(kMobsterSquare);
   const Observations seen = Opposed(square, 30, 30);
@@ -289,19 +177,4 @@ TEST_CASE("mobster: it gives up when asked to, and not before") {
   int asked = 0;
   CHECK(!model.Suggest(seen, 7, [&] { return ++asked > 20; }).has_value());
   CHECK(model.Suggest(seen, 7, [] { return false; })->point == Asked(square, seen, 7).point);
-}
-
-TEST_CASE("mobster: where most trials are bad, it searches among the good ones") {
-  const Encoding encoding = MobsterCube(kMobsterSquare);
-  const auto error = [](const Point& x) {
-    return x[0] > 0.45 ? 0.9 : 0.02 + 0.1 * DistanceTo(x, 0.2);
-  };
-  const Observations seen = OpenTrials(encoding, 60, 20, error, error);
-  MobsterOptions unstretched = kModelOnly;
-  unstretched.stretches_best = false;
-  const double distance = MeanDistanceTo(encoding, seen, 0.2);
-  const double before = MeanDistanceTo(encoding, seen, 0.2, unstretched);
-  INFO("distance " << distance << ", unstretched " << before);
-  CHECK(distance < 0.1);
-  CHECK(distance < 0.5 * before);
 }

@@ -4,3 +4,7 @@ rt_test(unit_search_models
         search_gp_test.cc search_mobster_test.cc search_noise_test.cc search_sobol_test.cc search_tpe_test.cc
     DEPS rt_search SANITIZE address)
 target_compile_options(unit_search_models PRIVATE -ffp-contract=off)  # As its inline functions need.
+# What checks numbers only runs as released: a sanitizer has it take ten times as long, and finds in it
+# what it finds in the short runs above.
+rt_test(unit_search_numbers SOURCES search_front_test.cc search_regret_test.cc DEPS rt_algorithms)
+target_compile_options(unit_search_numbers PRIVATE -ffp-contract=off)

@@ -116,27 +116,3 @@ TEST_CASE("noise: tpe smooths values with noise, and no others") {
     CHECK(SuggestTpe(encoding, seen, seed, 100, newest)->point == point);
   }
 }
-
-TEST_CASE("noise: what looks best after a search by tpe is better with smooth values") {
-  const Encoding encoding = RoughSpace(kRoughPlane);
-  const auto regret = [&](const TpeOptions& options) {
-    double sum = 0;
-    for (uint64_t seed = 0; seed < 20; ++seed) {
-      Observations seen;
-      Rng noise(seed, 77);
-      double least = HUGE_VAL, value = 0;
-      for (uint64_t number = 0; number < 120; ++number) {
-        Point point = SuggestTpe(encoding, seen, seed, number, options)->point;
-        const double told = Valley(point) + 0.05 * noise.Normal();
-        if (told < least) value = Valley(point);
-        least = std::min(least, told);
-        seen.finished.push_back({number, std::move(point), told});
-      }
-      sum += value;
-    }
-    return sum / 20;
-  };
-  const double smooth = regret(TpeDefaults(kTpeVersion)), rough = regret(TpeDefaults(2));
-  INFO(smooth << " instead of " << rough);
-  CHECK(smooth < 0.8 * rough);
-}

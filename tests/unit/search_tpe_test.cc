@@ -59,17 +59,6 @@ double Search(const Encoding& encoding, size_t trials, uint64_t seed, ScoredBy o
   return best;
 }
 
-double RandomSearch(const Encoding& encoding, size_t trials, uint64_t seed, ScoredBy objective) {
-  double best = HUGE_VAL;
-  for (uint64_t number = 0; number < trials; ++number) {
-    Rng rng(seed, number);
-    Point point(encoding.axes().size());
-    for (double& each : point) each = rng.Uniform();
-    best = std::min(best, objective(encoding.Snap(point)));
-  }
-  return best;
-}
-
 Point Suggested(const Encoding& encoding, const Observations& seen, uint64_t number = 1000) {
   return SuggestTpe(encoding, seen, 1, number)->point;
 }
@@ -248,45 +237,6 @@ TEST_CASE("tpe: the good one of 1 000 categories is found again with others of i
   for (uint64_t number = 400; number < 420; ++number)
     again += Suggested(encoding, seen, number)[0] == chosen;
   CHECK(again >= 10);
-}
-
-TEST_CASE("tpe: it finds the category and the integer that matter") {
-  const Encoding encoding = CubeOf(R"({"c":{"choice":["a","b","d","e","f"]},"n":{"randint":[0,50]},
-                     "x":{"uniform":[0,1]}})");
-  const ScoredBy objective = [](const Point& p) {
-    return (std::abs(p[0] - 0.7) < 0.05 ? 0.0 : 1.0) + std::abs(p[1] - 0.61) +
-           (p[2] - 0.2) * (p[2] - 0.2);
-  };
-  double tpe = 0, random = 0;
-  for (uint64_t seed = 0; seed < 10; ++seed) {
-    tpe += Search(encoding, 80, seed, objective) / 10;
-    random += RandomSearch(encoding, 80, seed, objective) / 10;
-  }
-  INFO(tpe << " against " << random);
-  CHECK(tpe < 0.4 * random);
-}
-
-TEST_CASE("tpe: it beats random search clearly on smooth functions") {
-  const Encoding encoding = CubeOf(
-      R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},
-          "c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
-  const ScoredBy valley = [](const Point& p) {  // A curved valley.
-    double sum = 0;
-    for (size_t i = 0; i + 1 < p.size(); ++i) {
-      const double bend = p[i + 1] - p[i] * p[i];
-      sum += 20 * bend * bend + (0.7 - p[i]) * (0.7 - p[i]);
-    }
-    return sum;
-  };
-  for (ScoredBy objective : {static_cast<ScoredBy>(Bowl), valley}) {
-    double tpe = 0, random = 0;
-    for (uint64_t seed = 0; seed < 10; ++seed) {
-      tpe += Search(encoding, 100, seed, objective) / 10;
-      random += RandomSearch(encoding, 100, seed, objective) / 10;
-    }
-    INFO(tpe << " against " << random);
-    CHECK(tpe < 0.25 * random);
-  }
 }
 
 TEST_CASE("tpe: a long history is cut to the newest and the best") {
