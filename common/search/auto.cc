@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kGpParametersMax = 20;
 // With more trials at once than this a model that learns one result at a time has no advantage.
 constexpr int64_t kTrialsAtOnceMax = 32;
-// GP-BO alone, together with CMA-ES, and CMA-ES alone.
-constexpr uint64_t kTogetherFrom = 50, kCmaFrom = 250;
+// GP-BO alone, together with CMA-ES or TPE, and one of these alone.
+constexpr uint64_t kTogetherFrom = 50, kOtherFrom = 250;
 
 const char* NameOf(AutoPart part) {
   switch (part) {
@@ -54,6 +54,13 @@ std::string FewNumbers(const Encoding& encoding, size_t numbers) {
   return conditional == 0 ? text : text + ", and " + std::to_string(conditional) + some;
 }
 
+// GP-BO first, and more and more of the other.
+std::vector<AutoPhase> BeginningWithGp(AutoPart other) {
+  return {{0, {AutoPart::kGp}},
+          {kTogetherFrom, {AutoPart::kGp, AutoPart::kGp, other}},
+          {kOtherFrom, {other}}};
+}
+
 }  // namespace
 
 AutoPart AutoChoice::PartOf(uint64_t number) const {
@@ -63,12 +70,17 @@ AutoPart AutoChoice::PartOf(uint64_t number) const {
   return phase->parts[number % phase->parts.size()];
 }
 
-AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts) {
+AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts, uint32_t version) {
   const size_t all = encoding.axes().size(), numbers = Mixture::SteadyNumericAxes(encoding).size();
   const AutoPart other = facts.has_rungs ? AutoPart::kBohb : AutoPart::kTpe;
   const std::vector<AutoPhase> tpe = {{0, {other}}};
   if (all == 0) return {tpe, "no parameter varies"};
-  if (2 * numbers < all) return {tpe, FewNumbers(encoding, numbers)};
+  if (2 * numbers < all) {
+    const bool is_for_gp = version >= 5 && !facts.has_rungs && all <= kGpParametersMax &&
+                           2 * Mixture::NumericAxes(encoding).size() >= all &&
+                           facts.max_concurrent <= kTrialsAtOnceMax;
+    return {is_for_gp ? BeginningWithGp(AutoPart::kTpe) : tpe, FewNumbers(encoding, numbers)};
+  }
   if (numbers > kCmaAxesMax) return {tpe, Counted(all, "parameter")};
   if (facts.max_concurrent > kTrialsAtOnceMax)
     return {tpe, std::to_string(facts.max_concurrent) + " trials may run at once"};
@@ -80,10 +92,7 @@ AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts) {
     return {{{0, {part}}}, reason + ", and trials are compared at rungs"};
   }
   if (all > kGpParametersMax) return {{{0, {AutoPart::kCma}}}, std::move(reason)};
-  return {{{0, {AutoPart::kGp}},
-           {kTogetherFrom, {AutoPart::kGp, AutoPart::kGp, AutoPart::kCma}},
-           {kCmaFrom, {AutoPart::kCma}}},
-          std::move(reason)};
+  return {BeginningWithGp(AutoPart::kCma), std::move(reason)};
 }
 
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
@@ -101,7 +110,8 @@ GpOptions AutoGpOptions(uint32_t version) { return GpDefaults(version >= 5 ? 2 :
 
 AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, const AutoFacts& facts,
                              uint32_t version)
-    : encoding_(encoding), seed_(seed), version_(version), choice_(ChooseSearch(encoding, facts)) {
+    : encoding_(encoding), seed_(seed), version_(version),
+      choice_(ChooseSearch(encoding, facts, version)) {
   const bool is_alone = choice_.phases.size() == 1;
   for (const AutoPhase& phase : choice_.phases) {
     for (const AutoPart part : phase.parts) {

@@ -1,6 +1,7 @@
 // The search algorithm that chooses others: GP-BO while trials are few, together with CMA-ES when
-// they are more, and CMA-ES for the rest; TPE where parameters are mostly categories, very many, or
-// very many trials run at once; MOBSTER's model, or BOHB's, where trials are compared at rungs.
+// they are more, and CMA-ES for the rest, or TPE where many parameters have conditions; TPE where
+// parameters are mostly categories, very many, or very many trials run at once; MOBSTER's model, or
+// BOHB's, where trials are compared at rungs.
 //
 // Source: our own research (docs/search-quality.md has the figures). CMA-ES is told every result
 // from the first on: one that begins with a hundred points of another algorithm around it makes no
@@ -45,14 +46,16 @@ struct AutoFacts {
   int64_t max_concurrent = 0;  // 0 is unbounded.
   bool has_rungs = false;      // The scheduler compares trials at rungs.
 };
-AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts);
 // One sentence without its full stop; of the phases that `trials` reach, if their number is known.
 std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
 
 // The newest version of `auto`. Since 2 CMA-ES begins in the middle where it is alone; since 3
 // MOBSTER's model stretches the best values; since 4 TPE is version 3, before that version 1;
-// since 5 GP-BO is version 2.
+// since 5 GP-BO is version 2, and begins the searches of conditional parameters.
 inline constexpr uint32_t kAutoVersion = 5;
+
+AutoChoice ChooseSearch(const Encoding& encoding, const AutoFacts& facts,
+                        uint32_t version = kAutoVersion);
 
 // The options of its TPE and of its GP-BO.
 TpeOptions AutoTpeOptions(uint32_t version);

@@ -100,7 +100,7 @@ class AutoSearcher final : public ModelSearcher<AutoModel> {
              (is_long ? ", from trial " + std::to_string(kOutcomesTpeFrom) + " on tpe" : "") +
              ": " + what;
     }
-    return TextOf(ChooseSearch(*encoding, FactsOf(spec)), spec.TrialsTotal());
+    return TextOf(ChooseSearch(*encoding, FactsOf(spec), spec.search.version), spec.TrialsTotal());
   }
 };
 

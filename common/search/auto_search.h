@@ -8,7 +8,7 @@
 namespace rt {
 
 const Searcher& AutoSearch();
-// Version 4: its GP-BO is version 1.
+// Version 4: its GP-BO is version 1, and not for conditional parameters.
 const Searcher& AutoSearchWithOldGp();
 // Version 3: its TPE is version 1.
 const Searcher& AutoSearchWithOldTpe();

@@ -119,12 +119,17 @@ TEST_CASE("auto: it chooses by the space and by how many trials run at once, and
              40) == "tpe: 2 of 3 parameters are categories");
   CHECK(text(R"({"o":{"choice":["p","q"]},"w":{"uniform":[0,1]},
                  "a":{"if":{"o":"p"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}}})",
-             0, 40) ==
-        "tpe: 1 of 4 parameters is a category, and 2 are numbers that only some configurations "
-        "have");
+             0, 300) ==
+        "gp, from trial 50 on gp and tpe in turn, from trial 250 on tpe: 1 of 4 parameters is a "
+        "category, and 2 are numbers that only some configurations have");
   CHECK(text(R"({"w":{"uniform":[0,1]},"x":{"uniform":[0,1],"if":{"w":{">=":0.5}}},
                  "y":{"uniform":[0,1],"if":{"w":{">=":0.5}}}})",
-             0, 40) == "tpe: 2 of 3 parameters are numbers that only some configurations have");
+             0, 40) == "gp: 2 of 3 parameters are numbers that only some configurations have");
+  CHECK(text(R"({"o":{"choice":["p","q"]},"w":{"choice":["p","q"]},
+                 "a":{"if":{"o":"p"},"x":{"uniform":[0,1]}}})",
+             0, 40) ==
+        "tpe: 2 of 3 parameters are categories, and 1 is a number that only some configurations "
+        "have");
   CHECK(text(R"({"a":3})", 0, 40) == "tpe: no parameter varies");
 }
 
@@ -196,7 +201,7 @@ TEST_CASE("auto: where it chooses tpe, it is version 3 since version 4, and vers
   const char* const space =
       R"({"kind":{"choice":["a","b"]},"b":{"if":{"kind":"b"},"y":{"uniform":[0,1]},
       "z":{"uniform":[0,1]}},"a":{"if":{"kind":"a"},"x":{"uniform":[0,1]}}})";
-  auto spec = ModelledSpec(space, R"("auto")");
+  auto spec = ModelledSpec(space, R"("auto")", R"("max_concurrent":33,)");
   auto other = ModelledSpec(space, R"("tpe")");
   REQUIRE((spec.ok() && other.ok()));
   REQUIRE(SearcherOf(*spec).Explain(*spec).find("tpe") == 0);
@@ -260,6 +265,19 @@ TEST_CASE("gp search: version 1, which journals may name, takes values to be exa
   chosen->search.version = 4;
   CHECK(&SearcherOf(*chosen) == &AutoSearchWithOldGp());
   CHECK(NoisyProposals(*chosen) == first);
+}
+
+TEST_CASE("auto: where conditions decide it begins with gp since version 5, and is tpe before") {
+  auto spec =
+      ModelledSpec(R"({"kind":{"choice":["a","b"]},"b":{"if":{"kind":"b"},"y":{"uniform":[0,1]},
+      "z":{"uniform":[0,1]}},"a":{"if":{"kind":"a"},"x":{"uniform":[0,1]}}})",
+                   R"("auto")", R"("num_samples":60,)");
+  REQUIRE(spec.ok());
+  CHECK(SearcherOf(*spec).Explain(*spec).find("gp, from trial 50 on gp and tpe in turn") == 0);
+  for (const uint32_t version : {4u, 3u, 2u}) {
+    spec->search.version = version;
+    CHECK(SearcherOf(*spec).Explain(*spec).find("tpe: ") == 0);
+  }
 }
 
 TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {
