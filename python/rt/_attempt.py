@@ -19,6 +19,7 @@ from typing import Any, Callable, Optional
 
 from rt import _api, _main, _session, _signals, _sources
 from rt._checkpoint import Checkpoint
+from rt._collector import rarely_collecting
 from rt._json import numbers
 from rt._session import Session, TrialStopped
 from rt._traceback import user_traceback
@@ -229,7 +230,10 @@ def _choose_directory(drivers: str, trial_dir: bool) -> None:
 def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
     """Runs the trial to its end; returns the exit code. `loaded`: the result of load_payload."""
     try:
-        payload = load_payload() if loaded is None else loaded
+        if loaded is None:
+            with rarely_collecting():
+                loaded = load_payload()
+        payload = loaded
         trainable = payload["trainable"]
         _main.stand_in(payload["own"])
         session.experiment_name = str(payload.get("experiment") or "")

@@ -21,6 +21,7 @@ import sys
 import time
 from typing import Any, NoReturn, Optional
 
+from rt._collector import rarely_collecting
 from rt._runtime_env import MODULES_VARIABLE
 from rt.core import _dial
 
@@ -40,7 +41,7 @@ def preload() -> None:
     importlib.import_module("rt.core._keeper")
     for name in os.environ.get("RT_PRELOAD", "").split(","):
         if name:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception), rarely_collecting():
                 importlib.import_module(name)
 
 

@@ -24,6 +24,7 @@ import traceback
 from typing import Any, Callable, NoReturn, Optional
 
 from rt import _api, _attempt, _imports, _session, _training
+from rt._collector import rarely_collecting
 from rt._session import Session
 from rt._wire import Wire
 
@@ -355,9 +356,10 @@ def serve() -> NoReturn:
     why: Optional[str] = None
     payload: dict[str, Any] = {}
     try:
-        payload = _attempt.load_payload()
-        found = _imports.import_all([payload["trainable"], payload.get("stop_function")])
-        _training.import_ahead(found)
+        with rarely_collecting():
+            payload = _attempt.load_payload()
+            found = _imports.import_all([payload["trainable"], payload.get("stop_function")])
+            _training.import_ahead(found)
         _attempt.keep_object(payload)
         why = obstacle()
         if why is not None and "kept" in payload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import os
 import subprocess
@@ -12,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from rt import _imports, _session, _warm, tune
+from rt import _collector, _executor, _imports, _session, _warm, tune
 
 
 def test_imports_are_found_where_the_code_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +136,26 @@ def plain(function):
     monkeypatch.setattr(_imports.importlib, "import_module", lambda name: wanted.append(name) or os)
     _imports.import_all([decorated])
     assert wanted == ["wanted_here"]
+
+
+def test_packages_are_imported_with_a_collector_that_rarely_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "heavy.py").write_text("import gc\nseen = gc.get_threshold()\n")
+    (tmp_path / "setting.py").write_text("import gc\ngc.set_threshold(900, 8, 7)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = gc.get_threshold()
+    try:
+        monkeypatch.setenv("RT_PRELOAD", "heavy")
+        _executor.preload()
+        assert sys.modules.pop("heavy").seen == (_collector.RARELY, *before[1:])
+        assert gc.get_threshold() == before
+        monkeypatch.setenv("RT_PRELOAD", "setting")
+        _executor.preload()
+        assert gc.get_threshold() == (900, 8, 7)  # What the user's code sets stays.
+    finally:
+        gc.set_threshold(*before)
+        sys.modules.pop("setting", None)
 
 
 def test_an_import_that_fails_is_left_to_the_user() -> None:

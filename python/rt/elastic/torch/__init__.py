@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Iterator
 from typing import Any, Optional
 
-# The first optimiser imports it, which takes a second: a fork server has it before.
-import torch._dynamo  # noqa: F401
-
+from rt._collector import rarely_collecting
 from rt.elastic.torch import accumulator, data, epoch, gradient_noise_scale, parallel, scaling_rules
 from rt.elastic.torch._job import current as _current
 from rt.elastic.torch._process_group import init_process_group
@@ -54,6 +53,10 @@ __all__ = [
     "scaling_rules",
 ]
 
+
+# The first optimiser imports it, which takes a second: a fork server has it before.
+with rarely_collecting():
+    importlib.import_module("torch._dynamo")
 
 # Half a million objects of PyTorch's modules. Without it an exit looks through all of them, which
 # takes a second, and a resize waits for it.
