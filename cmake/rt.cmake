@@ -144,12 +144,25 @@ function(rt_library name)
   rt_use_pch(${name} ${ARG_PCH})
 endfunction()
 
-# rt_singly(TARGET): its sources are compiled one by one, because tests/sim/mutants.sh compiles changed
-# copies of them; not in a build with sanitizers, where it does not.
-function(rt_singly target)
-  if(NOT RT_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+# rt_plantable(TARGET): those of its sources that have a planted bug are compiled by themselves, because
+# tests/sim/mutants.sh compiles changed copies of them; not in a build with sanitizers, where it does
+# not.
+file(GLOB_RECURSE RT_PLANTED CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/planted/*.patch)
+foreach(patch IN LISTS RT_PLANTED)
+  file(STRINGS ${patch} changed LIMIT_COUNT 1 REGEX "^[+][+][+] b/")
+  string(SUBSTRING "${changed}" 6 -1 changed)
+  list(APPEND RT_PLANTED_SOURCES "${CMAKE_SOURCE_DIR}/${changed}")
+endforeach()
+function(rt_plantable target)
+  if(RT_SANITIZE)
+    return()
   endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    if("${CMAKE_CURRENT_SOURCE_DIR}/${source}" IN_LIST RT_PLANTED_SOURCES)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
 endfunction()
 
 # rt_unthreaded(TARGET): what only one thread computes at a time has nothing for TSan to find.

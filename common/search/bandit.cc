@@ -95,7 +95,7 @@ class BanditProcess {
   double log_determinant_ = 0;
 };
 
-BanditPoint Drawn(size_t axes, Rng& rng) {
+BanditPoint DrawnPoint(size_t axes, Rng& rng) {
   BanditPoint point;
   for (size_t k = 0; k < axes; ++k) point.push_back(rng.Uniform());
   return point;
@@ -142,7 +142,7 @@ void Refine(const Bound& bound, BanditPoint& point, double& most) {
 std::optional<std::vector<double>> NextOfBandit(const BanditData& data, Rng& rng,
                                                 const GiveUp& give_up) {
   const std::vector<double> values = Standardised(data.values);
-  if (values.size() < 2) return Drawn(data.axes, rng);
+  if (values.size() < 2) return DrawnPoint(data.axes, rng);
   const std::optional<BanditKernel> kernel = FitKernel(data, values, give_up);
   if (!kernel) return std::nullopt;
   BanditProcess known(*kernel, data.points, data.times);
@@ -162,7 +162,7 @@ std::optional<std::vector<double>> NextOfBandit(const BanditData& data, Rng& rng
   };
   std::vector<std::pair<double, BanditPoint>> candidates;
   for (size_t i = 0; i < kDraws; ++i) {
-    BanditPoint point = Drawn(data.axes, rng);
+    BanditPoint point = DrawnPoint(data.axes, rng);
     const double there = bound(point);
     candidates.emplace_back(there, std::move(point));
   }
