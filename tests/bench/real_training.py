@@ -95,7 +95,8 @@ def run(side: str, task: str, seed: int, limit: float) -> str:
     assert began is not None
     seconds = min(hits[0] - began, limit) if hits else limit
     until = [row for row in rows if not hits or row[0] <= hits[0]]
-    trials, best = len({row[2] for row in until}), max(row[1] for row in until)
+    trials = len({row[2] for row in until})
+    best = max((row[1] for row in until), default=0.0)
     return f"{seed} {seconds:.3f} {began - started:.3f} {trials} {len(until)} {best:.5f}"
 
 
