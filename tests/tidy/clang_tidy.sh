@@ -39,5 +39,5 @@ cmake --preset release -B "$build" -DRT_PCH=OFF -DRT_UNITY=OFF >/dev/null
 cmake --build "$build" --target rt_proto_sources -- -k 0 >/dev/null
 printf '%s\0' "${sources[@]}" |
   xargs -0 -n 1 -P "$jobs" "$tool" -p "$build" --quiet --warnings-as-errors='*' \
-    "${lines[@]}" --extra-arg=-Wno-unknown-warning-option
+    "${lines[@]}" --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument
 echo "clang_tidy: nothing to complain about"
