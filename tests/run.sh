@@ -35,7 +35,7 @@ step() { printf '== %s (at %d s, %d GiB free)\n' "$*" "$SECONDS" "$(free_gib)"; 
 run_tests() {
   local junit=$PWD/build/release/$1
   shift
-  TESTS_QUICK_TORCH=1 ctest --test-dir build/release --output-on-failure --no-tests=error --timeout 900 \
+  ctest --test-dir build/release --output-on-failure --no-tests=error --timeout 900 \
     --parallel "$((2 * $(nproc)))" --output-junit "$junit" --test-output-size-passed 4000000 "$@"
 }
 

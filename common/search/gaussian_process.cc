@@ -64,7 +64,7 @@ PriorLoss LossOf(const LogPrior& prior, double x) {
   return {0.5 * distance * distance, distance / prior.deviation};
 }
 
-// Of the noise: a mixture of two normal distributions.
+// The same of the noise, whose prior is a mixture of two normal distributions.
 PriorLoss NoiseLoss(const GaussianForm& form, double x) {
   const LogPrior usual = PriorOf(form, 1);
   const PriorLoss of_usual = LossOf(usual, x);

@@ -33,9 +33,3 @@ optional() {  # NAME REQUIREMENT
 optional torch "$torch"
 optional xgboost "$xgboost"
 optional lightgbm "$lightgbm"
-# Each interpreter of the environment reads the lines of such a file.
-for site in "$venv"/lib/python3*/site-packages; do
-  cmp -s tests/python/quick_torch.py "$site/quick_torch.py" ||
-    cp tests/python/quick_torch.py "$site/quick_torch.py"
-  echo "import quick_torch" > "$site/quick_torch.pth"
-done
