@@ -1,7 +1,7 @@
 // What one trial leaves in its directory: result.json (a JSON line per row), progress.csv (the
 // same, flattened, without the configuration), events.out.tfevents.* for TensorBoard (its numbers
-// and parameters), params.json, error.txt when it failed, and beside its directory
-// pbt_policy_*.txt when it was cloned. Rows are collected and written in one
+// and parameters), params.json, and error.txt when it failed. A clone also has a
+// pbt_policy_*.txt, which is next to the trial's directory. Rows are collected and written in one
 // go. A key that appears late makes progress.csv need all rows again. The cost of a row grows with
 // its own keys and the columns of the trial, not with their product. progress.csv has a bounded
 // number of columns: workers refuse rows with more metrics, but the head does not rely on that.

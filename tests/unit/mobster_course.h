@@ -2,19 +2,13 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
 #include "common/search/mobster.h"
 #include "common/search/sobol.h"
+#include "tests/unit/search_course.h"
 
 namespace rt {
-
-inline Encoding MobsterCube(const std::string& text) {
-  const auto space = ParseSpace(*Json::Parse(text), "space");
-  REQUIRE(space.ok());
-  return *Encoding::Of(*space);
-}
 
 inline const char* const kMobsterSquare = R"({"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}})";
 inline double DistanceTo(const Point& point, double centre) {

@@ -7,32 +7,13 @@
 #include "common/base/rng.h"
 #include "common/search/branches.h"
 #include "common/search/tpe.h"
+#include "tests/unit/tree_course.h"
 
 using namespace rt;
 
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// "none" is one configuration; `rare` exists in one of a hundred, and decides about a third level.
-const char* const kTree = R"({
-  "kind": {"choice": ["none", "flat", "deep"]},
-  "flat": {"if": {"kind": "flat"}, "n": {"randint": [0, 3]}},
-  "deep": {"if": {"kind": "deep"}, "x": {"uniform": [0, 1]}, "y": {"loguniform": [1e-3, 1]}},
-  "rare": {"choice": ["u", "v"], "if": {"deep/x": {">=": 0.97}}}})";
-
-Encoding TreeOf(const std::string& text) {
-  auto space = ParseSpace(*Json::Parse(text), "space");
-  INFO(space.status().ToString());
-  REQUIRE(space.ok());
-  return *Encoding::Of(*space);
-}
-
-TpeOptions Branching() {
-  TpeOptions options;
-  options.branch_exploration = 3;
-  return options;
-}
 
 // A valid configuration has what its other parameters ask for, and nothing else.
 void CheckTree(const Json& params) {
@@ -46,27 +27,10 @@ void CheckTree(const Json& params) {
   CHECK((params.Find("rare") != nullptr) == is_rare);
 }
 
-using Loss = double (*)(const Json& params);
-
-// A search with one trial in flight: its configurations in order.
-std::vector<Json> SearchTree(const char* space, size_t trials, const TpeOptions& options, Loss loss,
-                             uint64_t seed = 3) {
-  const Encoding encoding = TreeOf(space);
-  Observations seen;
-  std::vector<Json> asked;
-  for (uint64_t number = 0; number < trials; ++number) {
-    Point point = SuggestTpe(encoding, seen, seed, number, options)->point;
-    CHECK(encoding.Snap(point) == point);
-    asked.push_back(encoding.Decode(point));
-    seen.finished.push_back({number, std::move(point), loss(asked.back())});
-  }
-  return asked;
-}
-
 }  // namespace
 
 TEST_CASE("branches: trials with the same parameters are in one branch, which has its best rank") {
-  const Encoding encoding = TreeOf(kTree);
+  const Encoding encoding = SearchedSpace(kTree);
   const auto point_of = [&](const char* text) { return *encoding.Encode(*Json::Parse(text)); };
   const std::vector<FinishedTrial> trials = {
       {0, point_of(R"({"kind":"none"})"), 7},
@@ -103,7 +67,7 @@ TEST_CASE("branches: a branch gets trials by the rank of its best one") {
 }
 
 TEST_CASE("branches: tpe proposes valid configurations whatever the branches' values are") {
-  const Loss losses[] = {
+  const TreeLoss losses[] = {
       [](const Json& c) { return c.GetString("kind") == "deep" ? kNaN : 1.0; },  // A branch fails.
       [](const Json& c) { return c.GetString("kind") == "none" ? 0.0 : 1.0; },   // Equal values.
       [](const Json& c) { return c.GetString("kind") == "flat" ? HUGE_VAL : 2.0; },
@@ -111,7 +75,7 @@ TEST_CASE("branches: tpe proposes valid configurations whatever the branches' va
         const Json* deep = c.Find("deep");
         return deep == nullptr ? 9.0 : -deep->GetDouble("x");
       }};
-  for (const Loss loss : losses) {
+  for (const TreeLoss loss : losses) {
     const std::vector<Json> asked = SearchTree(kTree, 80, Branching(), loss);
     std::set<std::string> whole;  // "none" and the three of flat can be tried once.
     int repeated = 0;
@@ -125,7 +89,7 @@ TEST_CASE("branches: tpe proposes valid configurations whatever the branches' va
 }
 
 TEST_CASE("branches: an answer depends neither on the order of the trials nor on their scale") {
-  const Encoding encoding = TreeOf(kTree);
+  const Encoding encoding = SearchedSpace(kTree);
   Observations seen;
   for (uint64_t number = 0; number < 60; ++number) {
     Rng rng(11, number);
@@ -152,7 +116,7 @@ TEST_CASE("branches: with more branches than trials can fill, all trials are com
     space += ",\"" + flag + R"(":{"choice":[true,false]},")" + flag + R"(_x":{"uniform":[0,1],)" +
              R"("if":{")" + flag + R"(":true}})";
   }
-  const Loss loss = [](const Json& c) { return c.GetDouble("x"); };
+  const TreeLoss loss = [](const Json& c) { return c.GetDouble("x"); };
   const std::string text = space + "}";
   CHECK(SearchTree(text.c_str(), 60, Branching(), loss) == SearchTree(text.c_str(), 60, {}, loss));
 }

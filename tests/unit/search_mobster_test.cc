@@ -19,7 +19,7 @@ const char* const kMobsterMixed =
 }  // namespace
 
 TEST_CASE("mobster: improvement is expected at the highest rung that has values") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   CHECK(!Asked(square, Opposed(square, 5, 0)).milestone.has_value());
   CHECK(Asked(square, Opposed(square, 6, 2)).milestone == 1);
   CHECK(Asked(square, Opposed(square, 30, 3)).milestone == 3);
@@ -36,7 +36,7 @@ TEST_CASE("mobster: improvement is expected at the highest rung that has values"
 }
 
 TEST_CASE("mobster: where ranks at the rungs are opposite, what is bad below is good above") {
-  const Encoding line = MobsterCube(R"({"x":{"uniform":[0,1]}})");
+  const Encoding line = SearchedSpace(R"({"x":{"uniform":[0,1]}})");
   const auto low = [](const Point& x) { return x[0] + 0.1 * std::sin(20 * x[0]); };
   Observations seen = OpenTrials(line, 40, 0, low, low);
   for (FlyingTrial& trial : seen.in_flight)
@@ -48,7 +48,7 @@ TEST_CASE("mobster: where ranks at the rungs are opposite, what is bad below is 
 }
 
 TEST_CASE("mobster: every point is inside the cube and snapped, and the answer repeats") {
-  const Encoding mixed = MobsterCube(kMobsterMixed);
+  const Encoding mixed = SearchedSpace(kMobsterMixed);
   Observations seen;
   Mobster kept(mixed, 3, kModelOnly);
   for (uint64_t number = 0; number < 40; ++number) {
@@ -66,7 +66,7 @@ TEST_CASE("mobster: every point is inside the cube and snapped, and the answer r
 }
 
 TEST_CASE("mobster: an object that has seen other results answers as a new one does") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   Mobster kept(square, 1, kModelOnly);
   for (const size_t at_first : {30, 12, 60}) {
     Observations seen = Opposed(square, at_first, at_first / 2);
@@ -78,7 +78,7 @@ TEST_CASE("mobster: an object that has seen other results answers as a new one d
 }
 
 TEST_CASE("mobster: neither the scale of the values nor the order of the lists counts") {
-  const Encoding mixed = MobsterCube(kMobsterMixed);
+  const Encoding mixed = SearchedSpace(kMobsterMixed);
   const Observations seen = Opposed(mixed, 40, 15);
   const Point plain = Asked(mixed, seen).point;
   Observations scaled = seen;
@@ -91,7 +91,7 @@ TEST_CASE("mobster: neither the scale of the values nor the order of the lists c
 }
 
 TEST_CASE("mobster: what was just proposed is not proposed again") {
-  const Encoding line = MobsterCube(R"({"x":{"uniform":[0,1]}})");
+  const Encoding line = SearchedSpace(R"({"x":{"uniform":[0,1]}})");
   Observations seen;
   for (uint64_t number = 0; number < 8; ++number) {
     const Point point = line.Snap(ScrambledSobol(99, number, 1));
@@ -105,7 +105,7 @@ TEST_CASE("mobster: what was just proposed is not proposed again") {
 }
 
 TEST_CASE("mobster: without differences, without numbers, and without results, points are even") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   Observations seen = Opposed(square, 20, 0);
   for (FlyingTrial& trial : seen.in_flight) trial.rungs[0].value = 7;
   CHECK(!Asked(square, seen).milestone.has_value());
@@ -115,7 +115,7 @@ TEST_CASE("mobster: without differences, without numbers, and without results, p
 }
 
 TEST_CASE("mobster: what fails or has no number is avoided") {
-  const Encoding line = MobsterCube(R"({"x":{"uniform":[0,1]}})");
+  const Encoding line = SearchedSpace(R"({"x":{"uniform":[0,1]}})");
   Observations seen;
   for (uint64_t number = 0; number < 40; ++number) {
     const Point point = line.Snap(ScrambledSobol(99, number, 1));
@@ -129,16 +129,16 @@ TEST_CASE("mobster: what fails or has no number is avoided") {
 }
 
 TEST_CASE("mobster: identical points, a space without axes, and one that is used up") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   Observations same;
   for (uint64_t number = 0; number < 30; ++number)
     same.finished.push_back({number, Point{0.5, 0.5}, static_cast<double>(number)});
   const MobsterAnswer apart = Asked(square, same);
   CHECK(!apart.repeated);
   for (double x : apart.point) CHECK(std::isfinite(x));
-  const Encoding none = MobsterCube(R"({"x":3})");
+  const Encoding none = SearchedSpace(R"({"x":3})");
   CHECK(Asked(none, {}).point.empty());
-  const Encoding small = MobsterCube(R"({"x":{"choice":["a","b","c"]},"y":{"randint":[0,4]}})");
+  const Encoding small = SearchedSpace(R"({"x":{"choice":["a","b","c"]},"y":{"randint":[0,4]}})");
   Observations seen;
   std::set<std::string> tried;
   for (uint64_t number = 0; number < 12; ++number) {
@@ -154,7 +154,7 @@ TEST_CASE("mobster: the good one of 1 000 categories is found again") {
   std::string values = "\"v0\"";
   for (int i = 1; i < 1'000; ++i) values += ",\"v" + std::to_string(i) + "\"";
   const Encoding wide =
-      MobsterCube(R"({"k":{"choice":[)" + values + R"(]},"x":{"uniform":[0,1]}})");
+      SearchedSpace(R"({"k":{"choice":[)" + values + R"(]},"x":{"uniform":[0,1]}})");
   const size_t k = wide.axes()[0].kind() == Axis::Kind::kCategories ? 0 : 1;
   Observations seen;
   for (uint64_t number = 0; number < 60; ++number) {
@@ -170,7 +170,7 @@ TEST_CASE("mobster: the good one of 1 000 categories is found again") {
 }
 
 TEST_CASE("mobster: it gives up when asked to, and not before") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   const Observations seen = Opposed(square, 30, 30);
   Mobster model(square, 1, kModelOnly);
   CHECK(!model.Suggest(seen, 7, [] { return true; }).has_value());

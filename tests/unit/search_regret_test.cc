@@ -11,6 +11,7 @@
 #include "common/search/tpe.h"
 #include "tests/unit/mobster_course.h"
 #include "tests/unit/search_course.h"
+#include "tests/unit/tree_course.h"
 
 using namespace rt;
 
@@ -42,39 +43,24 @@ double RandomSearch(const Encoding& encoding, size_t trials, uint64_t seed, Scor
   return best;
 }
 
+// The means of the best values of ten searches.
+struct Means {
+  double tpe = 0, random = 0;
+};
+
+Means MeansOfTen(const Encoding& encoding, size_t trials, ScoredBy objective) {
+  Means means;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    means.tpe += Search(encoding, trials, seed, objective) / 10;
+    means.random += RandomSearch(encoding, trials, seed, objective) / 10;
+  }
+  return means;
+}
+
 double Valley(const Point& point) {
   double sum = 0;
   for (const double x : point) sum += (x - 0.4) * (x - 0.4);
   return sum;
-}
-
-// "none" is one configuration; `rare` exists in one of a hundred, and decides about a third level.
-const char* const kTree = R"({
-  "kind": {"choice": ["none", "flat", "deep"]},
-  "flat": {"if": {"kind": "flat"}, "n": {"randint": [0, 3]}},
-  "deep": {"if": {"kind": "deep"}, "x": {"uniform": [0, 1]}, "y": {"loguniform": [1e-3, 1]}},
-  "rare": {"choice": ["u", "v"], "if": {"deep/x": {">=": 0.97}}}})";
-
-TpeOptions Branching() {
-  TpeOptions options;
-  options.branch_exploration = 3;
-  return options;
-}
-
-using Loss = double (*)(const Json& params);
-
-// A search with one trial in flight: its configurations in order.
-std::vector<Json> SearchTree(const char* space, size_t trials, const TpeOptions& options, Loss loss,
-                             uint64_t seed = 3) {
-  const Encoding encoding = SearchedSpace(space);
-  Observations seen;
-  std::vector<Json> asked;
-  for (uint64_t number = 0; number < trials; ++number) {
-    Point point = SuggestTpe(encoding, seen, seed, number, options)->point;
-    asked.push_back(encoding.Decode(point));
-    seen.finished.push_back({number, std::move(point), loss(asked.back())});
-  }
-  return asked;
 }
 
 std::map<std::string, int> KindsOf(const std::vector<Json>& asked) {
@@ -124,11 +110,7 @@ TEST_CASE("tpe: it finds the category and the integer that matter") {
     return (std::abs(p[0] - 0.7) < 0.05 ? 0.0 : 1.0) + std::abs(p[1] - 0.61) +
            (p[2] - 0.2) * (p[2] - 0.2);
   };
-  double tpe = 0, random = 0;
-  for (uint64_t seed = 0; seed < 10; ++seed) {
-    tpe += Search(encoding, 80, seed, objective) / 10;
-    random += RandomSearch(encoding, 80, seed, objective) / 10;
-  }
+  const auto [tpe, random] = MeansOfTen(encoding, 80, objective);
   INFO(tpe << " against " << random);
   CHECK(tpe < 0.4 * random);
 }
@@ -146,18 +128,14 @@ TEST_CASE("tpe: it beats random search clearly on smooth functions") {
     return sum;
   };
   for (ScoredBy objective : {static_cast<ScoredBy>(Basin), valley}) {
-    double tpe = 0, random = 0;
-    for (uint64_t seed = 0; seed < 10; ++seed) {
-      tpe += Search(encoding, 100, seed, objective) / 10;
-      random += RandomSearch(encoding, 100, seed, objective) / 10;
-    }
+    const auto [tpe, random] = MeansOfTen(encoding, 100, objective);
     INFO(tpe << " against " << random);
     CHECK(tpe < 0.25 * random);
   }
 }
 
 TEST_CASE("branches: a branch that no trial was in is found") {
-  const Loss loss = [](const Json& c) {
+  const TreeLoss loss = [](const Json& c) {
     return c.Find("rare") != nullptr ? 0.0 : c.GetString("kind") == "deep" ? 1.0 : 0.5;
   };
   int rare = 0;
@@ -171,7 +149,7 @@ TEST_CASE("branches: a branch that is better only once it is searched is not giv
   const char* const space = R"({"kind":{"choice":["a","b"]},
       "a":{"if":{"kind":"a"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]}},
       "b":{"if":{"kind":"b"},"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},"z":{"uniform":[0,1]}}})";
-  const Loss loss = [](const Json& c) {
+  const TreeLoss loss = [](const Json& c) {
     const Json& own = *c.Find(c.GetString("kind"));
     const double x = own.GetDouble("x") - 0.8, y = own.GetDouble("y") - 0.1;
     const double z = own.GetDouble("z") - 0.6;
@@ -212,7 +190,7 @@ TEST_CASE("noise: what looks best after a search by tpe is better with smooth va
 }
 
 TEST_CASE("mobster: a part of the trials is spread evenly, most of them at first") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   const auto even_of = [&](const Observations& seen) {
     int even = 0;
     Mobster model(square, 1);  // One for all, so that it learns once.
@@ -231,8 +209,8 @@ TEST_CASE("mobster: a part of the trials is spread evenly, most of them at first
 }
 
 TEST_CASE("mobster: it comes far closer to a minimum than even points do") {
-  const Encoding cube = MobsterCube(R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},)"
-                                    R"("c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
+  const Encoding cube = SearchedSpace(R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},)"
+                                      R"("c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
   int wins = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed)
     wins += MobsterBest(cube, 60, seed, false) < 0.05 * MobsterBest(cube, 60, seed, true) ? 1 : 0;
@@ -240,7 +218,7 @@ TEST_CASE("mobster: it comes far closer to a minimum than even points do") {
 }
 
 TEST_CASE("mobster: where most trials are bad, it searches among the good ones") {
-  const Encoding encoding = MobsterCube(kMobsterSquare);
+  const Encoding encoding = SearchedSpace(kMobsterSquare);
   const auto error = [](const Point& x) {
     return x[0] > 0.45 ? 0.9 : 0.02 + 0.1 * DistanceTo(x, 0.2);
   };
@@ -255,7 +233,7 @@ TEST_CASE("mobster: where most trials are bad, it searches among the good ones")
 }
 
 TEST_CASE("mobster: what low rungs say counts until high ones say otherwise") {
-  const Encoding square = MobsterCube(kMobsterSquare);
+  const Encoding square = SearchedSpace(kMobsterSquare);
   CHECK(MeanDistanceTo(square, Opposed(square, 30, 0), 0.2) < 0.05);
   CHECK(MeanDistanceTo(square, Opposed(square, 30, 30), 0.8) < 0.05);
   // A valley that rung 1 has and five values at rung 3, all far from it, cannot show.
