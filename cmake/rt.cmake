@@ -135,13 +135,62 @@ function(rt_use_pch target)
   endif()
 endfunction()
 
-# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …] [PCH library])
+# What a build with sanitizers compiles without them is the same as in a build of the preset release,
+# so that it takes those libraries from there: a tenth of what it would compile.
+set(RT_RELEASED "" CACHE PATH "A build of the preset release; its libraries stand in for those without sanitizers")
+if(RT_RELEASED AND NOT EXISTS ${RT_RELEASED}/CMakeCache.txt)
+  message(FATAL_ERROR "${RT_RELEASED} is no build: run `cmake --preset release` first, or leave RT_RELEASED out")
+endif()
+# rt_is_released(VARIABLE SANITIZER…): whether code that these sanitizers leave out is taken from
+# RT_RELEASED.
+function(rt_is_released variable)
+  set(${variable} OFF PARENT_SCOPE)
+  list(JOIN ARGN "|" kinds)
+  if(RT_RELEASED AND RT_SANITIZE MATCHES "${kinds}")
+    set(${variable} ON PARENT_SCOPE)
+  endif()
+endfunction()
+
+# rt_released(NAME): the library NAME of this folder links the one in RT_RELEASED.
+function(rt_released name)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(archive ${RT_RELEASED}/${folder}/lib${name}.a)
+  add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
+  set_target_properties(${name} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+  target_link_libraries(${name} INTERFACE ${archive})
+  add_dependencies(${name} rt_released)
+  set_property(GLOBAL APPEND PROPERTY RT_RELEASED_NAMES ${name})
+  set_property(GLOBAL APPEND PROPERTY RT_RELEASED_ARCHIVES ${archive})
+endfunction()
+
+# rt_build_released(): brings what rt_released named up to date. The last line of the tree's
+# CMakeLists.txt.
+function(rt_build_released)
+  get_property(names GLOBAL PROPERTY RT_RELEASED_NAMES)
+  get_property(archives GLOBAL PROPERTY RT_RELEASED_ARCHIVES)
+  if(names)
+    add_custom_target(rt_released
+        COMMAND ${CMAKE_COMMAND} --build ${RT_RELEASED} --parallel 2 --target ${names}
+        BYPRODUCTS ${archives} VERBATIM)
+  endif()
+endfunction()
+
+# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …] [PCH library] [UNTHREADED])
+# UNTHREADED: what only one thread computes at a time has nothing for TSan to find.
 function(rt_library name)
-  cmake_parse_arguments(ARG "" "PCH" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "UNTHREADED" "PCH" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  rt_is_released(is_released thread)
+  if(ARG_UNTHREADED AND is_released)
+    rt_released(${name})
+  else()
+    add_library(${name} STATIC ${ARG_SOURCES})
+    rt_use_pch(${name} ${ARG_PCH})
+    if(ARG_UNTHREADED AND RT_SANITIZE MATCHES thread)
+      target_compile_options(${name} PRIVATE -fno-sanitize=thread)
+    endif()
+  endif()
   target_link_libraries(${name} PUBLIC rt_flags absl::status absl::statusor absl::strings
       ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-  rt_use_pch(${name} ${ARG_PCH})
 endfunction()
 
 # rt_plantable(TARGET): those of its sources that have a planted bug are compiled by themselves, because
@@ -163,13 +212,6 @@ function(rt_plantable target)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
-endfunction()
-
-# rt_unthreaded(TARGET): what only one thread computes at a time has nothing for TSan to find.
-function(rt_unthreaded target)
-  if(RT_SANITIZE MATCHES thread)
-    target_compile_options(${target} PRIVATE -O0 -fno-sanitize=thread)
-  endif()
 endfunction()
 
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.

@@ -56,15 +56,15 @@ if wants integration || wants python || wants unit; then
   tests/python/venv.sh >build/venv.log 2>&1 &
 fi
 build_began=$SECONDS
+step "build"
+cmake --build --preset release
 if [ -n "$sanitizers" ]; then
   for preset in dev tsan; do
     step "build with sanitizers: $preset"
-    cmake --preset "$preset" >/dev/null
+    cmake --preset "$preset" -DRT_RELEASED="$PWD/build/release" >/dev/null
     cmake --build --preset "$preset" --target rt_sanitized
   done
 fi
-step "build"
-cmake --build --preset release
 # A process that imports the package takes half as long where its bytecode is at hand, and thousands
 # of the tests' processes do. None of them leaves it where PYTHONDONTWRITEBYTECODE is set.
 python3 -m compileall -q python/rt
