@@ -31,7 +31,7 @@ bool Becomes(Condition&& condition) {
 }
 
 // The first record of a TLS client, as far as the listener looks at it.
-std::string Hello() { return std::string("\x16\x03\x01\x00\x0a", 5) + std::string(10, 'x'); }
+std::string ClientHello() { return std::string("\x16\x03\x01\x00\x0a", 5) + std::string(10, 'x'); }
 
 class Client {
  public:
@@ -135,7 +135,7 @@ struct Server {
 TEST_CASE("port: a connection is handed over when its whole first record has arrived") {
   Server server({});
   auto client = server.Connect();
-  const std::string hello = Hello();
+  const std::string hello = ClientHello();
   for (char byte : hello.substr(0, hello.size() - 1)) client->Send(std::string(1, byte));
   REQUIRE(Becomes([&] { return server.listener->counters().pending == 1; }));
   CHECK(server.count() == 0);
@@ -161,9 +161,9 @@ TEST_CASE("port: what is silent, or speaks no TLS, is closed and never handed ov
 
 TEST_CASE("port: a handshake that is not finished in time ends, an admitted connection stays") {
   Server server({.handshake_timeout = 300});
-  auto stays = server.Connect(Hello());
+  auto stays = server.Connect(ClientHello());
   server.Found(*stays)->admitted = true;
-  auto ends = server.Connect(Hello());
+  auto ends = server.Connect(ClientHello());
   CHECK(Becomes([&] { return !ends->IsOpen(); }));
   CHECK(stays->IsOpen());
   CHECK(Becomes([&] { return server.listener->counters().pending == 0; }));
@@ -172,11 +172,11 @@ TEST_CASE("port: a handshake that is not finished in time ends, an admitted conn
 
 TEST_CASE("port: a slow handshake is ended for another one only when all places are taken") {
   Server server({.connections_max = 16, .pending_max = 8, .handshakes_max = 2});
-  auto slow = server.Connect(Hello());
+  auto slow = server.Connect(ClientHello());
   server.Found(*slow);
   const Millis until = SteadyClock() + 1'000;
   while (SteadyClock() < until) {
-    auto other = server.Connect(Hello());
+    auto other = server.Connect(ClientHello());
     server.Found(*other)->admitted = true;
     server.CloseNewest(2);
     const std::string name = other->name();
@@ -184,7 +184,7 @@ TEST_CASE("port: a slow handshake is ended for another one only when all places 
     REQUIRE(Becomes([&] { return server.listener->Find(name) == nullptr; }));
   }
   CHECK(slow->IsOpen());
-  auto second = server.Connect(Hello()), third = server.Connect(Hello());
+  auto second = server.Connect(ClientHello()), third = server.Connect(ClientHello());
   CHECK(Becomes([&] { return !slow->IsOpen(); }));
 }
 
@@ -192,13 +192,13 @@ TEST_CASE("port: when too many are pending, the oldest that is silent is closed 
   Server server({.connections_max = 16, .pending_max = 8});
   std::vector<std::unique_ptr<Client>> admitted, silent;
   for (int i = 0; i < 4; ++i) {
-    admitted.push_back(server.Connect(Hello()));
+    admitted.push_back(server.Connect(ClientHello()));
     server.Found(*admitted.back())->admitted = true;
   }
   REQUIRE(Becomes([&] { return server.listener->counters().pending == 0; }));
   for (int i = 0; i < 40; ++i) silent.push_back(server.Connect());
   CHECK(Becomes([&] { return server.listener->counters().accepted == 44; }));
-  auto honest = server.Connect(Hello());
+  auto honest = server.Connect(ClientHello());
   server.Found(*honest)->admitted = true;
   for (const auto& one : admitted) CHECK(one->IsOpen());
   CHECK(honest->IsOpen());
@@ -208,7 +208,7 @@ TEST_CASE("port: when too many are pending, the oldest that is silent is closed 
 
 TEST_CASE("port: a process without descriptors refuses, and accepts again when it has some") {
   Server server({.shortage_said = 2'000});
-  auto before = server.Connect(Hello());
+  auto before = server.Connect(ClientHello());
   server.Found(*before)->admitted = true;
   CHECK(server.listener->fault().empty());
   rlimit limit{};
@@ -233,7 +233,7 @@ TEST_CASE("port: a process without descriptors refuses, and accepts again when i
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   CHECK(is_refused);
   CHECK(fault.find("no file descriptor was left") != std::string::npos);
-  auto after = server.Connect(Hello());
+  auto after = server.Connect(ClientHello());
   server.Found(*after)->admitted = true;
   CHECK(before->IsOpen());
   CHECK(Becomes([&] { return server.listener->fault().empty(); }));
@@ -241,7 +241,7 @@ TEST_CASE("port: a process without descriptors refuses, and accepts again when i
 
 TEST_CASE("port: the end of a connection is noticed, also while the server holds its own") {
   Server server({});
-  auto client = server.Connect(Hello());
+  auto client = server.Connect(ClientHello());
   server.Found(*client)->admitted = true;
   const std::string name = client->name();
   ::shutdown(server.First(), SHUT_RDWR);
@@ -252,7 +252,7 @@ TEST_CASE("port: the end of a connection is noticed, also while the server holds
 
 TEST_CASE("port: bytes of which no call comes end the connection") {
   Server server({});
-  auto client = server.Connect(Hello());
+  auto client = server.Connect(ClientHello());
   auto connection = server.Found(*client);
   connection->admitted = true;
   const int fd = server.First();
@@ -280,7 +280,7 @@ TEST_CASE("port: the server's threads and the listener's work on the same connec
     threads.emplace_back([&, number] {
       while (!over) {
         Client client(server.listener->port());
-        if (!client.TrySend(Hello())) continue;
+        if (!client.TrySend(ClientHello())) continue;
         std::shared_ptr<PeerConnection> found;
         while (!over && client.IsOpen() &&
                (found = server.listener->Find(client.name())) == nullptr) {

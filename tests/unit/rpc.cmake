@@ -1,5 +1,5 @@
-rt_test(unit_rpc SEPARATE SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
-rt_test(unit_port SEPARATE SOURCES port_bounds_test.cc port_listener_test.cc DEPS rt_rpc rt_run
+rt_test(unit_rpc SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
+rt_test(unit_port SOURCES port_bounds_test.cc port_listener_test.cc DEPS rt_rpc rt_run
     SANITIZE address thread)
 # Without sanitizers: they have an allocator of their own, which keeps what is freed.
 rt_test(unit_freed_memory SOURCES freed_memory_test.cc DEPS rt_rpc rt_run)

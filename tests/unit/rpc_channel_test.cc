@@ -12,7 +12,7 @@ using namespace rt;
 
 namespace {
 
-constexpr Millis kHour = 3'600'000;
+constexpr Millis kLifetime = 3'600'000;
 
 // Answers every call with the caller's identity, as the message of an ABORTED status with a hint.
 class WhoAmI : public grpc::CallbackGenericService {
@@ -39,7 +39,8 @@ struct House {
 
   House() {
     PrepareGrpc();
-    auto own = IssueKeyPair(ca, {.cluster_id = "c1", .kind = "head", .role = "head"}, kHour, {});
+    auto own =
+        IssueKeyPair(ca, {.cluster_id = "c1", .kind = "head", .role = "head"}, kLifetime, {});
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
     builder.AddListeningPort("127.0.0.1:0", MakeServerCredentials({ca.certificate_pem, *own}),
@@ -76,8 +77,8 @@ absl::Status Call(const std::shared_ptr<grpc::Channel>& channel) {
 TEST_CASE("channel: the server knows its peer, and a status keeps its hint and position") {
   House house;
   for (bool bulk : {false, true}) {
-    absl::Status status = Call(
-        MakeChannel(house.address(), house.CredentialsFrom(house.ca, kHour), "c1", bulk));
+    absl::Status status =
+        Call(MakeChannel(house.address(), house.CredentialsFrom(house.ca, kLifetime), "c1", bulk));
     CHECK(status.code() == absl::StatusCode::kAborted);
     CHECK(MessageOf(status) == "user/ada/admin");
     CHECK(HintOf(status) == "a hint");
@@ -88,7 +89,7 @@ TEST_CASE("channel: the server knows its peer, and a status keeps its hint and p
 
 TEST_CASE("channel: the server refuses a stranger's, an expired and a missing certificate") {
   House house;
-  Credentials stranger = house.CredentialsFrom(*CreateCa("c1"), kHour);
+  Credentials stranger = house.CredentialsFrom(*CreateCa("c1"), kLifetime);
   CHECK(Call(MakeChannel(house.address(), stranger, "c1", false)).code() ==
         absl::StatusCode::kUnavailable);
   Credentials expired = house.CredentialsFrom(house.ca, -60'000);
@@ -103,7 +104,7 @@ TEST_CASE("channel: the server refuses a stranger's, an expired and a missing ce
 
 TEST_CASE("channel: the client refuses a head of another cluster or CA") {
   House house;
-  Credentials good = house.CredentialsFrom(house.ca, kHour);
+  Credentials good = house.CredentialsFrom(house.ca, kLifetime);
   CHECK(Call(MakeChannel(house.address(), good, "c2", false)).code() ==
         absl::StatusCode::kUnavailable);
   Credentials other_ca = good;

@@ -1,4 +1,4 @@
-rt_test(unit_worker SEPARATE
+rt_test(unit_worker
     SOURCES worker_incarnation_test.cc worker_core_test.cc worker_spool_test.cc worker_shim_test.cc
             worker_barriers_test.cc worker_cache_test.cc worker_launcher_test.cc worker_freezer_test.cc worker_memory_test.cc worker_port_test.cc
             worker_run_dirs_test.cc worker_outputs_test.cc worker_checkpoint_test.cc

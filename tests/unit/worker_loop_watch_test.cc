@@ -11,7 +11,7 @@
 namespace rt::worker {
 namespace {
 
-const Fence kOne{{Owner::Of(TrialId{{3}, 1}), 2, 1}, 0};
+const Fence kWatched{{Owner::Of(TrialId{{3}, 1}), 2, 1}, 0};
 
 TEST_CASE("a loop that moves has not stalled, however late anybody looks") {
   StallMeter meter(100);
@@ -44,25 +44,25 @@ TEST_CASE("the loop is busy with the attempt that it named last") {
   activity.NextRound(7);
   CHECK(activity.part() == ActivityKind::kNone);
   {
-    const LoopActivity::Scope end(activity, kOne, ActivityKind::kEnd);
-    CHECK(activity.fence() == kOne);
+    const LoopActivity::Scope end(activity, kWatched, ActivityKind::kEnd);
+    CHECK(activity.fence() == kWatched);
     CHECK(activity.part() == ActivityKind::kEnd);
     const uint64_t moves = activity.moves();
     { const LoopActivity::Scope output(activity, {}, ActivityKind::kOutput); }
     CHECK(activity.moves() > moves);
     CHECK(activity.part() == ActivityKind::kEnd);
-    CHECK(activity.fence() == kOne);
+    CHECK(activity.fence() == kWatched);
   }
   CHECK(activity.part() == ActivityKind::kNone);
   CHECK(activity.thread() == 7);
 }
 
 TEST_CASE("what a daemon hung in reaches the next one") {
-  const HungActivity hung{kOne, ActivityKind::kOutput, 30'000};
+  const HungActivity hung{kWatched, ActivityKind::kOutput, 30'000};
   CHECK(ToString(hung) == "t3-1.a2.r0 output 30000");
   const auto read = ParseHungActivity(ToString(hung));
   REQUIRE(read.has_value());
-  CHECK(read->fence == kOne);
+  CHECK(read->fence == kWatched);
   CHECK(read->part == ActivityKind::kOutput);
   CHECK(read->Reason() ==
         "the worker's loop hung for 30 s while it handled this attempt (output); the daemon was "
@@ -77,7 +77,7 @@ TEST_CASE("what a daemon hung in reaches the next one") {
 TEST_CASE("a loop that does not move is reported as a fault, and then as hung") {
   LoopActivity activity;
   activity.NextRound(0);
-  const LoopActivity::Scope busy(activity, kOne, ActivityKind::kStart);
+  const LoopActivity::Scope busy(activity, kWatched, ActivityKind::kStart);
   std::mutex mutex;
   std::condition_variable changed;
   std::string fault;
@@ -94,7 +94,7 @@ TEST_CASE("a loop that does not move is reported as a fault, and then as hung") 
                    }});
   std::unique_lock lock(mutex);
   REQUIRE(changed.wait_for(lock, std::chrono::seconds(30), [&] { return hung.has_value(); }));
-  CHECK(hung->fence == kOne);
+  CHECK(hung->fence == kWatched);
   CHECK(hung->span >= 200);
   CHECK(fault == "the loop of its worker does not move: it handles t3-1.a2.r0 (start)");
   lock.unlock();
@@ -103,9 +103,10 @@ TEST_CASE("a loop that does not move is reported as a fault, and then as hung") 
 
 TEST_CASE("an attempt whose daemon hung in it ends, and is not started again") {
   WorkerState state;
-  Step(state, input::Recovered{.fence = kOne, .exit = ExitFacts{.signal = 9, .reason = "hung"}}, 1);
-  Step(state, input::Drained{kOne, 4, {}}, 1);
-  CHECK(Step(state, input::Desired{1, {{kOne, false, true}}}, 2).empty());
+  Step(state, input::Recovered{.fence = kWatched, .exit = ExitFacts{.signal = 9, .reason = "hung"}},
+       1);
+  Step(state, input::Drained{kWatched, 4, {}}, 1);
+  CHECK(Step(state, input::Desired{1, {{kWatched, false, true}}}, 2).empty());
   REQUIRE(ObservedList(state).size() == 1);
   const Observed seen = ObservedList(state)[0];
   CHECK(seen.phase == Observed::Phase::kExited);
@@ -113,7 +114,7 @@ TEST_CASE("an attempt whose daemon hung in it ends, and is not started again") {
   CHECK(seen.reason == "hung");
   CHECK(seen.last_seq == 4);
   const std::vector<Action> forgotten = Step(state, input::Desired{1, {}}, 3);
-  CHECK(std::count(forgotten.begin(), forgotten.end(), Action{action::Forget{kOne}}) == 1);
+  CHECK(std::count(forgotten.begin(), forgotten.end(), Action{action::Forget{kWatched}}) == 1);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Node {
+struct NodeTrees {
   TempDir dir{"trees"};
   const std::string& path = dir.path();
   std::string kept() const { return path + "/kept"; }
@@ -54,7 +54,7 @@ StoredTree Push(BlobStore& store, LocalTrees& trees, const std::string& tree) {
 }  // namespace
 
 TEST_CASE("what was pushed from here is restored here without the store, by the next daemon too") {
-  Node node;
+  NodeTrees node;
   Counting store;
   std::string manifest;
   {
@@ -74,7 +74,7 @@ TEST_CASE("what was pushed from here is restored here without the store, by the 
 }
 
 TEST_CASE("a kept tree with a wrong byte is given up, and the store is asked") {
-  Node node;
+  NodeTrees node;
   Counting store;
   LocalTrees trees(node.kept(), {});
   const StoredTree stored = Push(store, trees, node.Write("a", 'a', 100'000));
@@ -89,7 +89,7 @@ TEST_CASE("a kept tree with a wrong byte is given up, and the store is asked") {
 }
 
 TEST_CASE("a tree that changed while it was pushed is not kept") {
-  Node node;
+  NodeTrees node;
   MemStore store;
   LocalTrees trees(node.kept(), {});
   const StoredTree stored = Store(store, node.Write("a", 'a', 1'000));
@@ -101,7 +101,7 @@ TEST_CASE("a tree that changed while it was pushed is not kept") {
 }
 
 TEST_CASE("only so many bytes are kept: those used longest ago go first") {
-  Node node;
+  NodeTrees node;
   MemStore store;
   LocalTrees trees(node.kept(), {.bytes = 250});
   const StoredTree a = Push(store, trees, node.Write("a", 'a', 100));
@@ -118,7 +118,7 @@ TEST_CASE("only so many bytes are kept: those used longest ago go first") {
 }
 
 TEST_CASE("a fetch takes what other trees here have in common with it") {
-  Node node;
+  NodeTrees node;
   Counting store;
   LocalTrees trees(node.kept(), {});
   const std::string first = node.Write("a", 'a', 10'000);
@@ -133,7 +133,7 @@ TEST_CASE("a fetch takes what other trees here have in common with it") {
 }
 
 TEST_CASE("a tree on its way here serves what has come, and is waited for") {
-  Node node;
+  NodeTrees node;
   MemStore store;
   LocalTrees trees(node.kept(), {});
   const std::string tree = node.Write("a", 'a', 1'000);
@@ -162,7 +162,7 @@ TEST_CASE("a tree on its way here serves what has come, and is waited for") {
 }
 
 TEST_CASE("what a program leaves unchanged is kept for the next, what it changed is not") {
-  Node node;
+  NodeTrees node;
   Counting store;
   LocalTrees trees(node.kept(), {});
   TreeFetcher fetcher(store, trees);
@@ -180,7 +180,7 @@ TEST_CASE("what a program leaves unchanged is kept for the next, what it changed
 }
 
 TEST_CASE("a replica stays: beyond the bounds, for the next daemon too, until it is released") {
-  Node node;
+  NodeTrees node;
   MemStore store;
   const Fence first{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
   const Fence second{{Owner::Of(TrialId{{1}, 1}), 1, 1}, 0};
@@ -213,7 +213,7 @@ TEST_CASE("a replica stays: beyond the bounds, for the next daemon too, until it
 }
 
 TEST_CASE("a replica with a wrong byte is dropped, and a tree that has changed becomes none") {
-  Node node;
+  NodeTrees node;
   MemStore store;
   const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
   LocalTrees trees(node.kept(), {});
