@@ -12,42 +12,52 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
-import shutil
 import sys
 import time
-from typing import Any
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "integration"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 
 import chain  # noqa: E402
-from trial_program import Wire  # noqa: E402
+from trial_program import Wire, read  # noqa: E402
 
 
 def restored(size: int) -> tuple[int, str]:
     """(step, state) of the checkpoint, every byte of which is compared."""
-    folder = pathlib.Path(os.environ["RT_CHECKPOINT_DIR"])
-    step, state = (folder / "state").read_text().split()
-    if (folder / "weights").read_bytes() != chain.weights_of(state, size):
-        raise SystemExit(f"the weights of step {step} are not those that were saved")
+    folder = os.environ["RT_CHECKPOINT_DIR"]
+    step, state = read(f"{folder}/state").split()
+    with open(f"{folder}/weights", "rb") as weights:
+        if weights.read() != chain.weights_of(state, size):
+            raise SystemExit(f"the weights of step {step} are not those that were saved")
     return int(step), state
 
 
-def save(folder: pathlib.Path, step: int, state: str, size: int) -> None:
-    folder.mkdir()
-    (folder / "weights").write_bytes(chain.weights_of(state, size))
-    (folder / "state").write_text(f"{step} {state}")
+def save(folder: str, step: int, state: str, size: int) -> None:
+    os.mkdir(folder)
+    with open(f"{folder}/weights", "wb") as weights:
+        weights.write(chain.weights_of(state, size))
+    with open(f"{folder}/state", "w", encoding="utf-8") as file:
+        file.write(f"{step} {state}")
+
+
+def remove(folder: str) -> None:
+    os.unlink(f"{folder}/weights")
+    os.unlink(f"{folder}/state")
+    os.rmdir(folder)
 
 
 def main() -> None:
-    notes, steps, pause_s = pathlib.Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    notes, steps, pause_s = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     every, size, seed = (int(word) for word in sys.argv[4:7])
-    gate = pathlib.Path(sys.argv[7]) if len(sys.argv) > 7 else None
+    gate = sys.argv[7] if len(sys.argv) > 7 else ""
     attempt = int(os.environ["RT_ATTEMPT"])
     name = os.environ["RT_TRIAL_ID"].replace("/", "_")
-    k = json.loads(pathlib.Path(os.environ["RT_CONFIG"]).read_text())["k"]
-    out = os.open(notes / f"{name}.{attempt}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    k = json.loads(read(os.environ["RT_CONFIG"]))["k"]
+    out = os.open(f"{notes}/{name}.{attempt}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def note(what: str, step: int) -> None:
         os.write(out, json.dumps({what: step, "t": time.time()}).encode() + b"\n")
@@ -61,22 +71,23 @@ def main() -> None:
         sys.exit(f"the checkpoint is of step {base}, the daemon says {wire.hello}")
     for step in range(base + 1, steps + 1):
         time.sleep(pause_s)  # The work of a step.
-        while gate is not None and step > every and not gate.exists():
+        while gate and step > every and not os.path.exists(gate):
             time.sleep(0.01)
         state = chain.following(state, step)
         message: dict[str, Any] = {"op": "report", "seq": step - base, "metrics": {
             "i": step, "k": k, "attempt": attempt, "state": state, "loss": chain.loss_of(state)}}
         if step % every == 0:
-            folder = pathlib.Path(os.environ["RT_TRIAL_DIR"]) / f"checkpoint-{step}"
+            folder = f"{os.environ['RT_TRIAL_DIR']}/checkpoint-{step}"
             save(folder, step, state, size)
             commit = step // every % 2 == 1  # The others are pushed while it goes on.
-            wire.report({**message, "checkpoint": str(folder), "commit": commit})
+            wire.report({**message, "checkpoint": folder, "commit": commit})
             note("committed" if commit else "acked", step)
-            shutil.rmtree(folder)
+            remove(folder)
         else:
             wire.report(message)
             note("acked", step)
-    pathlib.Path("written").write_text(state)
+    with open("written", "w", encoding="utf-8") as written:
+        written.write(state)
     note("end", steps)
 
 

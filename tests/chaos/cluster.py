@@ -88,8 +88,7 @@ class ChaosCluster(Cluster):
 
     def wait_ready(self) -> None:
         wait_until("every node is there", lambda: sum(
-            one["state"] == "READY" for one in self.json("node", "list")["items"]) ==
-            len(self.nodes), 60)
+            one["state"] == "READY" for one in self.node_items()) == len(self.nodes), 60)
 
     def fill(self, node: str) -> pathlib.Path:
         """Leaves nothing free on the disk of the node. Removing the file frees it again."""
@@ -117,6 +116,7 @@ class ChaosCluster(Cluster):
 
     def close(self) -> None:
         """Ends everything, without asking whether it was in order."""
+        self.close_bridges()
         sockets = self.sockets()
         for proxy in self.proxies.values():
             proxy.close()

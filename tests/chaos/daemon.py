@@ -35,9 +35,18 @@ class Daemon:
         assert self.process is not None
         return self.process.poll()
 
-    def log(self) -> str:
+    def log(self, since: int = 0) -> str:
+        """What it has written after that many bytes."""
+        try:
+            with open(self.folder / "log", "rb") as log:
+                log.seek(since)
+                return log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def logged_bytes(self) -> int:
         path = self.folder / "log"
-        return path.read_text(errors="replace") if path.exists() else ""
+        return path.stat().st_size if path.exists() else 0
 
     def signal(self, number: int) -> None:
         assert self.ended() is None, f"{self.folder.name} has ended by itself: {self.ended()}"

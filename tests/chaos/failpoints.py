@@ -1,8 +1,9 @@
-"""Puts a crash at every failpoint that the daemons have (common/run/failpoint.h), one run each: a
-head and two workers run a search of the hash-chain trainer, the daemon that has the point is ended
-and started again with the point armed, and again without it once it died there. The search must end
-with the chain of an undisturbed run, and nothing that was acknowledged may be lost. A point that is
-never reached is a failure: it would prove nothing.
+"""Puts a crash at every failpoint that the daemons have (common/run/failpoint.h): a head and two
+workers run a search of the hash-chain trainer, the daemon that has the point is ended and started
+again with the point armed, and again without it once it died there. The search must end with the
+chain of an undisturbed run, and nothing that was acknowledged may be lost. A point that is never
+reached is a failure: it would prove nothing. Points that need the same daemons are played one after
+another in one cluster, each with a search of its own; a new cluster follows a failure.
 
     failpoints.py                              every point once, with kill
     failpoints.py --all                        with kill, kill:300, stop:1000 and error
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import dataclasses
+import json
 import os
 import pathlib
 import signal
@@ -32,6 +34,7 @@ from search import ChainSearch  # noqa: E402
 # Points of clusters by demand: tests/integration/test_demand.py reaches each of them.
 ELSEWHERE = ("head.provider.",)
 ALL = ["kill", "kill:300", "stop:1000", "error"]
+Played = tuple[str, str]  # A point and an action.
 FIRE_S, END_S = 40.0, 90.0  # On a machine that does other things as well.
 SHIPPED = {"journal": {"ship": {"to": "@HOME@/shipped", "mode": "sync"},
                        "key_file": "@HOME@/key", "snapshot_every": 20}}
@@ -40,47 +43,45 @@ OBJECTS_SWEPT = {"checkpoint_store": {"url": "@HOME@/objects", "keep_garbage": "
 
 
 class Run:
-    """One point with one action, in a cluster of its own."""
+    """One point with one action, played in a cluster that is up and where nothing runs."""
 
-    def __init__(self, point: str, action: str, case: Case) -> None:
-        self.point, self.action, self.case = point, action, case
+    def __init__(self, cluster: PlainCluster, point: str, action: str, turn: int) -> None:
+        self.cluster, self.point, self.action = cluster, point, action
+        self.case = case_of(point)
         self.verb = action.split(":")[0]
-        self.cluster = PlainCluster(case.config, case.flags)
-        self.search = ChainSearch(self.cluster, "points", seed=len(point), **{
-            "trials": 4, "steps": 24, "pause_s": 0.06, "checkpoint_every": 6, "gated": True,
-            **case.search})
+        # No two searches of a cluster have the same checkpoints: the store has each chunk once.
+        self.search = ChainSearch(cluster, f"points{turn}", seed=turn, **{
+            "trials": 3, "steps": 12, "pause_s": 0.05, "checkpoint_every": 3, "gated": True,
+            **self.case.search})
         self.armed = "head" if point.startswith("head.") else "n1"
+        self.armed_at = 0  # Bytes of the armed daemon's log.
         self.deaths = 0
 
     def play(self) -> None:
         """Raises what did not hold."""
-        try:
-            self.cluster.up()
-            self.search.submit()
-            wait_until("a checkpoint is there", lambda: self.search.committed_count() > 0, END_S)
-            if self.case.choose:
-                self.armed = self.case.choose(self)
-            daemon = self.cluster.daemons[self.armed]
-            daemon.end()
-            daemon.start(failpoints=f"{self.point}={self.action}@{self.case.at}")
-            self.wait_until(f"{self.armed} does not serve", self.serves_or_fired, FIRE_S)
-            self.search.open_gate()  # So most of the search is still to come.
-            if self.case.provoke:
-                self.case.provoke(self)
-            self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)
-            for stopped in self.case.stopped:
-                os.kill(self.cluster.daemons[stopped].pid, signal.SIGCONT)
-            self.wait_until("the search does not end", self.is_over, END_S)
-            self.search.check(restarted=self.may_restart(), deadline_s=END_S)
-            self.search.check_chain()
-            self.search.check_outputs(END_S)
-            self.look_after()
-            self.cluster.end()
-        except BaseException:
-            print(f"--- {self.point}={self.action}\n{self.cluster.logs()}", flush=True)
-            raise
-        finally:
-            self.cluster.close()
+        self.search.submit()
+        wait_until("a checkpoint is there", lambda: self.search.committed_count() > 0, END_S)
+        if self.case.choose:
+            self.armed = self.case.choose(self)
+        daemon = self.cluster.daemons[self.armed]
+        daemon.end()
+        self.armed_at = daemon.logged_bytes()
+        daemon.start(failpoints=f"{self.point}={self.action}@{self.case.at}")
+        self.wait_until(f"{self.armed} does not serve", self.serves_or_fired, FIRE_S)
+        self.search.open_gate()  # So most of the search is still to come.
+        if self.case.provoke:
+            self.case.provoke(self)
+        self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)
+        for stopped in self.case.stopped:
+            os.kill(self.cluster.daemons[stopped].pid, signal.SIGCONT)
+        self.wait_until("the search does not end", self.search.has_ended, END_S)
+        self.search.check(restarted=self.may_restart(), deadline_s=END_S)
+        self.search.check_chain()
+        # Nobody waits for outputs on a node that is lost, as one is whose daemon is away for long.
+        wait_until("both nodes are there", self.cluster.has_all_nodes, END_S, lasting=True)
+        self.search.check_outputs(END_S)
+        wait_until("no run directory is left", lambda: not self.cluster.run_directories(), END_S)
+        self.look_after()
 
     def wait_until(self, otherwise: str, condition: Callable[[], Any], deadline_s: float) -> None:
         end = time.monotonic() + deadline_s
@@ -105,23 +106,23 @@ class Run:
             daemon.start()
 
     def serves_or_fired(self) -> bool:
-        """Since it was armed."""
-        log = self.cluster.daemons[self.armed].log().rpartition("failpoints are armed")[2]
+        log = self.log().rpartition("failpoints are armed")[2]
         return "serving at" in log or " serves " in log or self.has_fired()
 
     def has_fired(self) -> bool:
-        daemon = self.cluster.daemons[self.armed]
-        fired = f"failpoint {self.point} fires" in daemon.log()
-        return fired and (self.verb != "kill" or self.deaths > 0 or daemon.ended() is not None)
+        if f"failpoint {self.point} fires" not in self.log():
+            return False
+        ended = self.cluster.daemons[self.armed].ended() is not None
+        return self.verb != "kill" or self.deaths > 0 or ended
+
+    def log(self) -> str:
+        """What the daemon with the point has written since it was armed."""
+        return self.cluster.daemons[self.armed].log(self.armed_at)
 
     def may_restart(self) -> Optional[tuple[()]]:
         """Nobody (): a head that dies and is back loses no trial, or it had told of something that
         it did not have. None: whoever."""
         return () if self.armed == "head" and self.verb == "kill" else None
-
-    def is_over(self) -> bool:
-        ended = {path.stem for path in self.search.notes.glob("*") if '"end"' in path.read_text()}
-        return len(ended) == self.search.trials
 
 
 @dataclasses.dataclass
@@ -135,6 +136,7 @@ class Case:
     search: dict[str, Any] = dataclasses.field(default_factory=dict)
     choose: Optional[Callable[[Run], str]] = None  # The daemon, when it is not n1.
     provoke: Optional[Callable[[Run], None]] = None  # Once it is armed.
+    alone: bool = False  # What it does to the nodes leaves nothing for another point.
     stopped: tuple[str, ...] = ()  # Who stands still (provoke saw to it) until it has fired.
 
 
@@ -150,7 +152,7 @@ def kill_trial(run: Run) -> None:
 def lose_node(run: Run) -> None:
     """What runs on n1 is given up, and is to end when n1 is back."""
     os.kill(run.cluster.daemons["n1"].pid, signal.SIGSTOP)
-    wait_until("n1 is lost", lambda: run.cluster.node("n1")["state"] == "LOST")
+    wait_until("n1 is lost", lambda: run.cluster.node("n1")["state"] == "LOST", lasting=True)
     os.kill(run.cluster.daemons["n1"].pid, signal.SIGCONT)
 
 
@@ -183,7 +185,7 @@ def freeze_trials(run: Run) -> None:
         run.look_after()
         trials = run.cluster.trials(run.search.number)
         return all(trial["state"] not in ("STARTING", "RUNNING") for trial in trials)
-    wait_until("no trial runs", rests, END_S)
+    wait_until("no trial runs", rests, END_S, lasting=True)
     run.cluster.rt("exp", "resume", number)
 
 
@@ -191,11 +193,14 @@ FROZEN = Case(search={"trials": 2, "steps": 60, "more": "suspend: true\n"},
               provoke=freeze_trials)
 RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
                 provoke=kill_trial)
+# n1 is given one more trial, whichever node is the first to have a place for one.
+ANOTHER = Case(search={"trials": 4})
 HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
-SERVED = Case(search={"trials": 1, "steps": 100, "checkpoint_bytes": 9 << 20},
-              choose=node_of_trial, provoke=move_trial)
+SERVED = Case(search={"trials": 1, "steps": 100, "checkpoint_every": 20,
+                      "checkpoint_bytes": 9 << 20},
+              choose=node_of_trial, provoke=move_trial, alone=True)
 # So that checkpoints are retired, and swept.
-LONG = {"steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
+LONG = {"trials": 2, "steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
 
 # By the longest prefix; most points are reached by any search.
 CASES: dict[str, Case] = {
@@ -217,14 +222,17 @@ CASES: dict[str, Case] = {
     "worker.held": HELD,
     "worker.spool": Case(at=4),
     "worker.report": Case(at=3),
+    "worker.prepare": ANOTHER,
+    "worker.launch": ANOTHER,
     "worker.restore": RESTORED,
     "worker.peer": SERVED,
     "worker.output": Case(search={"more": "report_regex: '(none)=([0-9]+)'\n"}),
-    "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node),
+    "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node,
+                          alone=True),
     "worker.freeze": FROZEN,
     "worker.thaw": FROZEN,
     "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2, "steps": 60},
-                         provoke=stop_head, stopped=("head",)),
+                         provoke=stop_head, stopped=("head",), alone=True),
 }
 
 
@@ -243,18 +251,53 @@ def listed() -> list[tuple[str, list[str]]]:
     return points
 
 
-def play(point: str, action: str) -> Optional[str]:
-    """What did not hold; None when all did."""
-    begin = time.monotonic()
-    problem = None
+def groups(chosen: list[Played], jobs: int) -> list[list[Played]]:
+    """Those of a group can share a cluster. They are as many as keep all jobs busy."""
+    alike: dict[str, list[Played]] = {}
+    for point, action in chosen:
+        case = case_of(point)
+        key = json.dumps([case.config, case.flags, (point, action) if case.alone else None])
+        alike.setdefault(key, []).append((point, action))
+    most = max(4, len(chosen) // (2 * jobs))
+    parts = [group[at:at + most] for group in alike.values() for at in range(0, len(group), most)]
+    # What waits longest comes first, so that nobody waits for it at the end.
+    return sorted(parts, key=lambda part: (not case_of(part[0][0]).alone, -len(part)))
+
+
+def play(group: list[Played]) -> list[str]:
+    """What did not hold."""
+    problems = []
+    while group:
+        passed, problem = play_until_failure(group)
+        problems += [problem] if problem else []
+        group = group[passed + bool(problem):]
+    return problems
+
+
+def play_until_failure(group: list[Played]) -> tuple[int, Optional[str]]:
+    """How many were played well, in one cluster, and what did not hold of the one after them."""
+    case = case_of(group[0][0])
+    cluster = PlainCluster(case.config, case.flags)
+    passed, name = 0, ""
     try:
-        Run(point, action, case_of(point)).play()
+        cluster.up()
+        wait_until("both nodes are there", cluster.has_all_nodes, END_S, lasting=True)
+        for point, action in group:
+            begin, name = time.monotonic(), f"{point}={action}"
+            Run(cluster, point, action, turn=passed + 1).play()
+            print(f"ok     {name} {time.monotonic() - begin:.1f} s", flush=True)
+            passed += 1
+        name = "the end after " + ", ".join("=".join(one) for one in group)
+        cluster.end()
+        return passed, None
     except Exception as error:
         traceback.print_exc()
-        problem = f"{point}={action}: {str(error).splitlines()[0] if str(error) else repr(error)}"
-    print(f"{'FAILED' if problem else 'ok    '} {point}={action} "
-          f"{time.monotonic() - begin:.1f} s", flush=True)
-    return problem
+        before = f" (after {group[passed - 1][0]})" if 0 < passed < len(group) else ""
+        said = str(error).splitlines()[0] if str(error) else repr(error)
+        print(f"FAILED {name}{before}\n{cluster.logs()}", flush=True)
+        return passed, f"{name}{before}: {said}"
+    finally:
+        cluster.close()
 
 
 def main() -> int:
@@ -277,7 +320,7 @@ def main() -> int:
               if action.split(":")[0] in can]
     assert chosen, f"no point begins with {args.points}"
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        problems = [one for one in pool.map(lambda one: play(*one), chosen) if one is not None]
+        problems = [one for each in pool.map(play, groups(chosen, args.jobs)) for one in each]
     for problem in problems:
         print(f"violated: {problem}")
     print(f"{len(chosen)} runs, {len(problems)} violated")

@@ -46,6 +46,14 @@ class PlainCluster(Cluster):
                 "--token-file", str(token), *self.flags])
             self.daemons[node].start()
 
+    def has_all_nodes(self) -> bool:
+        states = [node["state"] for node in self.node_items()]
+        return len(states) == len(NODES) and set(states) <= {"READY", "DRAINING"}
+
+    def run_directories(self) -> list[pathlib.Path]:
+        """Of attempts, on both nodes."""
+        return [path for node in NODES for path in (self.home / node / "attempts").glob("*")]
+
     def trial_pids(self, node: str) -> dict[int, str]:
         """Of the users' programs on the node, with the trial of each."""
         mark = "\0RT_TRIAL_ID="
@@ -67,9 +75,10 @@ class PlainCluster(Cluster):
 
     def end(self) -> None:
         """Ends all daemons in order; fails when one did not end well, or something is left."""
+        self.close_bridges()
         for name in reversed(list(self.daemons)):
             self.daemons[name].end()
-        wait_until("nothing is left", lambda: not self.leftovers(), 20)
+        wait_until("nothing is left", lambda: not self.leftovers(), 20, lasting=True)
         kept = [str(path) for path in self.sockets() if path.exists()]
         assert not kept, f"left behind: {kept}"
         for name, daemon in self.daemons.items():
@@ -77,6 +86,7 @@ class PlainCluster(Cluster):
 
     def close(self) -> None:
         """Ends everything, without asking whether it was in order."""
+        self.close_bridges()
         for daemon in self.daemons.values():
             if daemon.process is not None and daemon.ended() is None:
                 daemon.process.kill()

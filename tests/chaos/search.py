@@ -71,6 +71,11 @@ class ChainSearch(Search):
         return sum(text.count('"committed"') for text in
                    (path.read_text() for path in self.notes.glob("*")))
 
+    def has_ended(self) -> bool:
+        """Whether each trial has noted its end."""
+        return len({path.stem for path in self.notes.glob("*") if '"end"' in path.read_text()}
+                   ) == self.trials
+
     def check_chain(self) -> None:
         """Each reported state is the one that its step has in an undisturbed run."""
         rows = self.cluster.bridge([{"op": "trial_rows", "trial_id": f"{self.number}/{n}"}
@@ -84,15 +89,19 @@ class ChainSearch(Search):
 
     def check_outputs(self, deadline_s: float) -> None:
         """What each trial wrote in its working directory at its end comes home."""
-        trials = [f"{self.number}/{n}" for n in range(self.trials)]
-        wait_until("all outputs are kept", lambda: not any(
-            self.cluster.json("trial", "show", trial)["outputs_pending"] for trial in trials),
-            deadline_s)
+        pending = [f"{self.number}/{n}" for n in range(self.trials)]
+
+        def kept() -> bool:
+            while pending and not self.cluster.trial(pending[-1])["outputs_pending"]:
+                pending.pop()
+            return not pending
+        wait_until("all outputs are kept", kept, deadline_s)
         home = self.notes.parent / f"home-{self.number}"
         self.cluster.rt("exp", "download", str(self.number), str(home))
         for number, trial in enumerate(self.cluster.trials(self.number)):
             last = chain.states(self.seed, trial["params"]["k"], self.steps)[self.steps]
             written = home / trial["name"] / "outputs/work/written"
+            assert written.exists(), f"no outputs: {self.cluster.trial(trial['id'])}"
             assert written.read_text() == last, f"trial {number} wrote something else"
 
     def lost(self, since: list[float]) -> list[float]:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("RT_BIN", ROOT / "build/release/bin"))
@@ -106,6 +106,7 @@ class Cluster:
         self.env = {**os.environ, "RT_HOME": str(self.home / "home"), "NO_COLOR": "1",
                     "RT_RESULTS": str(self.home / "results")}
         self.env.pop("RT_CLUSTER", None)
+        self.idle_bridges: list[Bridge] = []  # For the next question.
         self.by_demand = False  # It may have no worker at its end.
         self.work = self.home / "work"
         self.work.mkdir()
@@ -121,6 +122,8 @@ class Cluster:
     def rt(self, *args: str, check: bool = True, timeout: float = 120,
            **kwargs: Any) -> subprocess.CompletedProcess[str]:
         """Runs `rt ARGS`; with check, a failure shows what it printed."""
+        if args[:1] in (("up",), ("down",)):
+            self.close_bridges()  # They know the cluster that was there before.
         done = subprocess.run([str(BIN / "rt"), *args], env=self.env, cwd=self.work, text=True,
                               capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
                               **kwargs)
@@ -145,9 +148,12 @@ class Cluster:
         os.kill(pid, number)
         return pid
 
+    def node_items(self) -> list[Any]:
+        return list(self.ask("node_list")["items"])
+
     def node(self, name: str) -> Any:
         """The node of a worker: ids count in the order of joining, which is by chance."""
-        return next(one for one in self.json("node", "list")["items"] if one["name"] == name)
+        return next(one for one in self.node_items() if one["name"] == name)
 
     def logs(self) -> str:
         out = []
@@ -159,25 +165,33 @@ class Cluster:
         """Submits an experiment YAML without waiting for it; returns its id."""
         path = self.work / f"{name}.yaml"
         path.write_text(text)
-        self.rt("submit", "--detach", str(path))
-        items = self.json("exp", "list")["items"]
-        return max(item["id"] for item in items if item["name"] == name)
+        return int(self.rt("submit", "--detach", "-o", "quiet", str(path)).stdout)
 
     def experiment(self, number: int) -> Any:
-        return self.json("exp", "show", str(number))
+        """As `rt exp show` has it; so are the next ones, at the price of no process."""
+        return self.ask("experiment_get", experiment_id=number)
+
+    def trial(self, trial: str) -> Any:
+        return self.ask("trial_get", trial_id=trial)
 
     def trials(self, number: int) -> list[Any]:
-        return self.json("trial", "list", "--exp", str(number))["items"]
+        items: list[Any] = []
+        page: dict[str, Any] = {"next": ""}
+        while page["next"] is not None:
+            page = self.ask("trial_list", experiment_id=number, **{"from": page["next"]})
+            items += page["items"]
+        return items
 
     def wait_experiment(self, number: int, deadline_s: float = 120) -> Any:
         """Waits until it is over."""
         def over() -> Any:
-            with Bridge(self) as bridge:  # It answers at the end, or soon where no head is there.
+            with self.lent_bridge() as bridge:
+                # It answers at the end, or soon where no head is there.
                 bridge.ask("experiment_wait", experiment_id=number, until_end=True, hold_ms=5_000)
-            done = self.rt("exp", "show", str(number), "-o", "json", check=False)
-            if done.returncode != 0:
+                shown = bridge.ask("experiment_get", experiment_id=number)
+            if shown is None or not shown["ok"]:
                 return None  # The head may be on its way back.
-            item = json.loads(done.stdout)
+            item = shown["result"]
             return item if item["state"] in ("COMPLETED", "STOPPED", "FAILED") else None
 
         try:
@@ -190,7 +204,7 @@ class Cluster:
     def follow(self, what: str, number: int, condition: Callable[[Any], Any],
                deadline_s: float = 60) -> None:
         """Waits until the condition holds of the experiment, as it is after each change."""
-        with Bridge(self) as bridge:
+        with self.lent_bridge() as bridge:
             seen = ""
 
             def holds() -> Any:
@@ -203,8 +217,42 @@ class Cluster:
 
     def bridge(self, requests: list[dict[str, Any]]) -> list[Any]:
         """The results of driver operations (docs/protocol.md), in the order asked for."""
-        with Bridge(self) as bridge:
+        with self.lent_bridge() as bridge:
             return [bridge.call(**request) for request in requests]
+
+    def ask(self, op: str, **fields: Any) -> Any:
+        """The result of one such operation. It shows the daemons' logs when it fails."""
+        with self.lent_bridge() as bridge:
+            answer = bridge.ask(op, **fields)
+        if answer is None or not answer["ok"]:
+            raise AssertionError(f"{op} {fields} -> {answer}\n{self.logs()}")
+        return answer["result"]
+
+    @contextlib.contextmanager
+    def lent_bridge(self) -> Iterator[Bridge]:
+        """One that others have used before, since a process for each question is dear."""
+        bridge = self.take_idle_bridge() or Bridge(self)
+        try:
+            yield bridge
+        except BaseException:
+            bridge.close()
+            raise
+        self.idle_bridges.append(bridge)
+
+    def take_idle_bridge(self) -> Bridge | None:
+        """One that is of use: it runs, in the environment that the cluster's programs have now."""
+        with contextlib.suppress(IndexError):  # Threads of a test take them side by side.
+            while True:
+                bridge = self.idle_bridges.pop()
+                if bridge.env == self.env and bridge.child.poll() is None:
+                    return bridge
+                bridge.close()
+        return None
+
+    def close_bridges(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self.idle_bridges.pop().close()
 
     def wait_no_trials(self) -> None:
         """Waits until no process of a trial or job, and no shim of one, is left."""
@@ -244,6 +292,7 @@ class Cluster:
             kept = [path for path in sockets if path.exists()]
             assert not kept, f"left behind: {kept}"
         finally:
+            self.close_bridges()
             for pid in self.leftovers():
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -255,16 +304,17 @@ class Cluster:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def leftovers(self) -> dict[int, str]:
-        """What still runs of this cluster."""
-        return processes_of(self.home)
+        """What still runs of this cluster, other than idle bridges of this test."""
+        bridges = {bridge.child.pid for bridge in self.idle_bridges}
+        return {pid: text for pid, text in processes_of(self.home).items() if pid not in bridges}
 
 
 class Bridge:
     """One `rt bridge`, asked for one thing at a time: neither pipe can fill up."""
 
     def __init__(self, cluster: Cluster, env: dict[str, str] | None = None) -> None:
-        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"],
-                                      env=env or cluster.env,
+        self.env = dict(env or cluster.env)
+        self.child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"], env=self.env,
                                       cwd=cluster.work, text=True, stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE)
 
