@@ -104,8 +104,7 @@ class ChaosCluster(Cluster):
 
     def dump(self, experiment: int, trials: int) -> Any:
         """What the head says of the experiment that must be the same after a restart."""
-        shown = self.experiment(experiment)
-        listed = self.json("trial", "list", "--exp", str(experiment))["items"]
+        shown, listed = self.experiment(experiment), self.trials(experiment)
         whole = self.bridge([{"op": op, "trial_id": f"{experiment}/{n}"}
                              for n in range(trials) for op in ("trial_get", "trial_rows")])
         return {"experiment": shown, "trials": listed, "whole": whole}

@@ -77,7 +77,7 @@ def flip(field: Field) -> None:
     kill(pid)
 
     def is_said() -> bool:
-        shown = [field.cluster.json("trial", "show", one["id"])
+        shown = [field.cluster.trial(one["id"])
                  for one in field.cluster.trials(field.search.number)]
         return any("the checkpoint is broken" in (attempt["reason"] or "")
                    for trial in shown for attempt in trial["attempts"])
@@ -137,7 +137,7 @@ def busy_cpu(field: Field) -> None:
     spinners = [subprocess.Popen([sys.executable, "-E", "-S", "-c", "while True: pass"])
                 for _ in range(SPINNERS)]
     try:
-        field.hold(2, 4)
+        field.hold(1.5, 2.5)
     finally:
         for spinner in spinners:
             spinner.kill()

@@ -70,7 +70,7 @@ class Proxy(threading.Thread):
 
     def _wait_s(self) -> float:
         dues = [flow.pieces[0][0] for flow in self._flows.values() if flow.pieces]
-        return max(0.0, min([0.02, *(due - time.monotonic() for due in dues)]))
+        return max(0.0, min([0.05, *(due - time.monotonic() for due in dues)]))
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()

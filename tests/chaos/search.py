@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import signal
-import sys
 from typing import Any
 
 import chain
-from checks import Search, Story
+from checks import Search, Story, bare_python
 from cluster import ChaosCluster
 from harness import state_hash, wait_until
 from network import Network
@@ -19,11 +17,6 @@ from network import Network
 HERE = pathlib.Path(__file__).resolve().parent
 # Of what the head says, what names a moment instead of a fact.
 VOLATILE = {"elapsed_s", "age_s", "running_s", "waiting", "waits_for", "why", "now"}
-
-
-def python() -> str:
-    """The real interpreter: a launcher in front of it would be one more process to start."""
-    return os.path.realpath(sys.executable)
 
 
 @dataclasses.dataclass
@@ -43,7 +36,7 @@ class ChainSearch(Search):
         self.gate.touch()
 
     def command(self) -> list[str]:
-        return [python(), "-E", "-S", str(HERE / "chain_trial.py"), str(self.notes),
+        return [*bare_python(), str(HERE / "chain_trial.py"), str(self.notes),
                 str(self.steps), str(self.pause_s), str(self.checkpoint_every),
                 str(self.checkpoint_bytes), str(self.seed),
                 *([str(self.gate)] if self.gated else [])]
@@ -169,7 +162,7 @@ def check_clean(cluster: ChaosCluster, network: Network) -> None:
             found.update({f"{node}'s run directories": kept} if kept else {})
         return found
     try:
-        wait_until("nothing is left of the trials", lambda: not leftovers(), 20)
+        wait_until("nothing is left of the trials", lambda: not leftovers(), 20, lasting=True)
     except AssertionError:
         raise AssertionError(f"left behind: {leftovers()}") from None
 
@@ -182,7 +175,8 @@ def stop_everything(cluster: ChaosCluster, network: Network) -> None:
         assert daemon.process is not None
         status = daemon.process.wait(timeout=30)
         assert status == 0, f"{name} ended with {status}"
-        wait_until(f"nothing is left on {name}", lambda: not network.processes(name), 20)
+        wait_until(f"nothing is left on {name}", lambda: not network.processes(name), 20,
+                   lasting=True)
     kept = [str(path) for path in cluster.sockets() if path.exists()]
     groups = {f"rt-{state_hash(cluster.home / node)}" for node in cluster.nodes}
     kept += [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob("**/rt-*")

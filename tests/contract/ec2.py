@@ -7,7 +7,8 @@
 
 The layer does what EC2 does and moto does not: client tokens, capacity, lists that lag. It is told
 what to do by POST /faults with a JSON object (see `Faults`). GET /instances lists what it made for
-client tokens: ids, whether they are there, their user data, addresses, key and profile.
+client tokens: ids, whether they are there, their user data, addresses, key and profile. GET /left
+is what is there of everything that rt may make (see `left`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import threading
 import time
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import boto3
@@ -69,6 +71,7 @@ class Ec2Layer:
         self.facts: dict[str, dict[str, str]] = {}  # Id -> what GET /instances says of it.
         self.keys: dict[str, str] = {}  # Name -> public key.
         self.done: dict[str, int] = {}
+        self.clients: dict[str, Any] = {}  # For GET /left: of "ec2" and "iam".
 
     def __call__(self, environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         body = environment["wsgi.input"].read(int(environment.get("CONTENT_LENGTH") or 0))
@@ -82,6 +85,10 @@ class Ec2Layer:
             with self.lock:
                 answer = json.dumps([{"id": one, "there": one not in self.gone, **facts}
                                      for one, facts in self.facts.items()]).encode()
+            start("200 OK", [("Content-Length", str(len(answer)))])
+            return [answer]
+        if environment["PATH_INFO"] == "/left":
+            answer = json.dumps(left(**self.clients)).encode()
             start("200 OK", [("Content-Length", str(len(answer)))])
             return [answer]
         form = dict(urllib.parse.parse_qsl(body.decode(), keep_blank_values=True))
@@ -197,6 +204,24 @@ class Ec2Layer:
         return ElementTree.tostring(root)
 
 
+def left(ec2: Any, iam: Any) -> dict[str, list[str]]:
+    """Of everything that rt may make: what is there, by name, and the ports open to everybody."""
+    groups = [one for one in ec2.describe_security_groups()["SecurityGroups"]
+              if one["GroupName"] != "default"]
+    return {
+        "instances": [one["InstanceId"] for group in ec2.describe_instances()["Reservations"]
+                      for one in group["Instances"] if one["State"]["Name"] != "terminated"],
+        "keys": [one["KeyName"] for one in ec2.describe_key_pairs()["KeyPairs"]],
+        "groups": [one["GroupName"] for one in groups],
+        "ports": [rule["FromPort"] for one in groups for rule in one["IpPermissions"]
+                  if rule["IpRanges"]],
+        "ssh_from": [at["CidrIp"] for one in groups for rule in one["IpPermissions"]
+                     if rule.get("FromPort") == 22 for at in rule["IpRanges"]],
+        "roles": [one["RoleName"] for one in iam.list_roles()["Roles"]],
+        "profiles": [one["InstanceProfileName"]
+                     for one in iam.list_instance_profiles()["InstanceProfiles"]]}
+
+
 def tag_of(form: dict[str, str], key: str) -> str:
     for name, value in form.items():
         if name.startswith("TagSpecification.1.Tag.") and name.endswith(".Key") and value == key:
@@ -221,6 +246,8 @@ def main() -> int:
     endpoint = start_service(layer, sys.argv[2] if is_service and sys.argv[2:] else "127.0.0.1")
     os.environ.update({"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret"})
     ec2 = boto3.client("ec2", endpoint_url=endpoint, region_name=REGION)
+    iam = boto3.client("iam", endpoint_url=endpoint, region_name=REGION) if is_service else None
+    layer.clients = {"ec2": ec2, "iam": iam}
     subnets = ec2.describe_subnets()["Subnets"]
     layer.zones = {one["SubnetId"]: one["AvailabilityZone"] for one in subnets}
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]

@@ -17,6 +17,11 @@ from harness import Cluster, wait_until
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def bare_python() -> list[str]:
+    """The real interpreter without what `site` adds: a search starts it for each trial."""
+    return [os.path.realpath(sys.executable), "-E", "-S"]
+
+
 @dataclasses.dataclass
 class Story:
     """What one attempt noted."""
@@ -47,7 +52,7 @@ class Search:
 
     cluster: Cluster
     name: str
-    trials: int = 40
+    trials: int = 20
     steps: int = 6
     pause_s: float = 0.05
     checkpoint_every: int = 0
@@ -60,7 +65,7 @@ class Search:
         return self.cluster.home / f"notes-{self.name}"
 
     def command(self) -> list[str]:
-        return [sys.executable, "trial_program.py", str(self.notes), str(self.steps),
+        return [*bare_python(), "trial_program.py", str(self.notes), str(self.steps),
                 str(self.pause_s), str(self.checkpoint_every), str(self.verdict_every)]
 
     def prepare(self) -> None:
@@ -75,7 +80,7 @@ class Search:
     def find(self) -> None:
         """Waits until somebody has created the experiment, and takes its number."""
         def number() -> int:
-            items = self.cluster.json("exp", "list")["items"]
+            items = self.cluster.ask("experiment_list")["items"]
             return next((item["id"] for item in items if item["name"] == self.name), 0)
         self.number = wait_until(f"{self.name} is there", number, lasting=True)
 
@@ -93,7 +98,7 @@ class Search:
         for trial in self.cluster.trials(self.number):
             if trial["state"] != "RUNNING" or node not in (None, *trial["node_ids"]):
                 continue
-            shown = self.cluster.json("trial", "show", trial["id"])
+            shown = self.cluster.trial(trial["id"])
             member = shown["attempts"][-1]["members"][0]
             if shown["state"] == "RUNNING" and member["pid"]:
                 found.append({**shown, "pid": member["pid"], "node": member["node_id"]})

@@ -72,7 +72,7 @@ class Frozen:
         return self.cluster.work / f"{name}.end"
 
     def trial(self, number: int) -> Any:
-        return self.cluster.json("trial", "show", f"{number}/0")
+        return self.cluster.trial(f"{number}/0")
 
     def wait(self, what: str, number: int, condition: Any) -> Any:
         def there() -> Any:

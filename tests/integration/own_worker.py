@@ -49,7 +49,7 @@ class OwnWorkerCase(unittest.TestCase):
     def wait_state(self, *states: str, deadline_s: float = 60) -> Any:
         """Waits until the node is in one of the states, and returns it."""
         def there() -> Any:
-            items = self.cluster.json("node", "list")["items"]
+            items = self.cluster.node_items()
             return next((one for one in items
                          if one["name"] == "far" and one["state"] in states), None)
         return wait_until(f"the node is {' or '.join(states)}", there, deadline_s)
@@ -66,7 +66,7 @@ class OwnWorkerCase(unittest.TestCase):
         """Of the trials that run: their attempts and their programs' pids."""
         found = {}
         for trial in self.cluster.trials(number):
-            shown = self.cluster.json("trial", "show", trial["id"])
+            shown = self.cluster.trial(trial["id"])
             if shown["state"] == "RUNNING" and shown["attempts"][-1]["members"][0]["pid"]:
                 pid = shown["attempts"][-1]["members"][0]["pid"]
                 found[trial["id"]] = (shown["attempt"], pid)

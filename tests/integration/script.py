@@ -99,7 +99,8 @@ class Place:
 
     def wait_gone(self, deadline_s: float = 15) -> None:
         try:
-            wait_until("every process has ended", lambda: not self.processes(), deadline_s)
+            wait_until("every process has ended", lambda: not self.processes(), deadline_s,
+                       lasting=True)
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.processes()}") from None
 

@@ -448,7 +448,7 @@ class HangingTest(unittest.TestCase):
         self.submit("allocation", 10)
         wait_until("the search has ended", lambda: self.cluster.json("exp", "list")["items"]
                    and self.cluster.experiment(1)["state"] == "COMPLETED", lasting=True)
-        wait_until("the job says what it is in", lambda: self.job()["reason"])
+        wait_until("the job says what it is in", lambda: self.job()["reason"], lasting=True)
         reason = self.job()["reason"]
         self.assertRegex(reason, r"^has been in resources_allocation_function allocate "
                          r"\(hangs.py:\d+\) since 20\S+Z, although experiment 1 has ended$")

@@ -43,7 +43,7 @@ class AttachTest(ClusterTest):
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def experiments(self) -> int:
-        return len(self.cluster.json("exp", "list")["items"])
+        return len(self.cluster.experiments())
 
     def test_a_script_goes_back_to_a_search_that_is_refused_today(self) -> None:
         (self.cluster.work / "search.py").write_text(SCRIPT)

@@ -70,7 +70,7 @@ class CareTest(ClusterTest):
         plan = self.cluster.json("plan", str(self.cluster.yaml))
         self.assertEqual((plan["kind"], plan["cost_per_hour"]), ("cluster", 0))
         self.assertEqual([node["resources"] for node in plan["nodes"]], ["cpu=2"])
-        self.assertEqual(self.cluster.json("exp", "list")["items"], [])
+        self.assertEqual(self.cluster.experiments(), [])
         path.write_text(SEARCH.replace("num_samples", "num_sampels"))
         done = self.cluster.rt("plan", str(path), check=False)
         self.assertEqual(done.returncode, 2)

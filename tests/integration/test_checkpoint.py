@@ -21,7 +21,7 @@ class CheckpointTest(ClusterTest):
         cls.cluster.env["PYTHONPATH"] = str(ROOT / "python")
 
     def show(self, trial: str) -> dict:
-        return self.cluster.json("trial", "show", trial)
+        return self.cluster.trial(trial)
 
     def test_the_newest_are_kept_and_whole(self) -> None:
         search = Search(self.cluster, "keeps", trials=4, steps=9, pause_s=0.0, checkpoint_every=2,
@@ -55,7 +55,7 @@ class CheckpointTest(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stderr + self.cluster.logs())
         results = [line for line in done.stdout.splitlines() if line.startswith("result")]
         self.assertEqual(results, ["result 1 7 7", "result 10 70 7"], done.stdout)
-        items = self.cluster.json("exp", "list")["items"]
+        items = self.cluster.experiments()
         number = next(item["id"] for item in items if item["name"] == f"class-{what}")
         experiment = self.cluster.experiment(number)
         for trial in self.cluster.trials(number):
@@ -111,7 +111,7 @@ class CheckpointTest(ClusterTest):
                 start_new_session=True)
         wait_until("it is ready", lambda: any(
             one["name"] == folder.name and one["state"] == "READY"
-            for one in self.cluster.json("node", "list")["items"]))
+            for one in self.cluster.node_items()))
         return worker
 
 

@@ -148,7 +148,8 @@ class CloudTest(unittest.TestCase):
                     return str(trial["id"])
             return ""
 
-        trial = wait_until("a trial runs on a worker", trial_on_a_worker, 120)
+        # Each takes six seconds: one is found by looking less often, too.
+        trial = wait_until("a trial runs on a worker", trial_on_a_worker, 120, lasting=True)
         workers = [one for one in self.cloud.of_role("worker") if one.root.name in self.made()]
         workers[0].give_notice(100)
 
@@ -166,7 +167,7 @@ class CloudTest(unittest.TestCase):
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             wait_until("a trial has reported", lambda: any(
-                one["reports"] for one in self.items("trial", "list")), 120)
+                one["reports"] for one in self.items("trial", "list")), 120, lasting=True)
             watcher = self.watcher_of(submit.pid)
         finally:  # The machine of the client is off.
             submit.kill()
@@ -175,7 +176,7 @@ class CloudTest(unittest.TestCase):
         head = self.cloud.booted[self.made()[0]]
         os.kill(self.head_of(head), signal.SIGKILL)  # Nobody is there to start it again.
         wait_until("all machines have ended", lambda: not any(
-            one["there"] for one in self.cloud.instances()[self.before:]), 120)
+            one["there"] for one in self.cloud.instances()[self.before:]), 120, lasting=True)
         self.assertTrue(head.has_ended_itself, self.cloud.logs())
         # The work went on to its end before.
         results = list(head.home.glob(".rt-node/**/lines*/*/result.json"))

@@ -82,7 +82,7 @@ class DemandTest(unittest.TestCase):
         # The next one begins again from nothing.
         cluster.wait_experiment(self.search("again", 1, 0.1))
         self.wait_nobody()
-        nodes = cluster.json("node", "list")["items"]
+        nodes = cluster.node_items()
         self.assertEqual({node["state"] for node in nodes}, {"GONE"})
         self.assertLessEqual(len(nodes), 4)
 
@@ -228,7 +228,7 @@ class DemandTest(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in self.daemons()), ["worker-1", "worker-2"])
         cluster.wait_experiment(self.search("more", 2, 0.2))
         self.assertEqual(sum(node["state"] == "READY"
-                             for node in cluster.json("node", "list")["items"]), 2)
+                             for node in cluster.node_items()), 2)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class DisconnectTest(OwnWorkerCase):
         self.assertEqual(self.cluster.pid("head"), head)
         search.check(restarted=None)
         for trial in self.cluster.trials(search.number):
-            shown = self.cluster.json("trial", "show", trial["id"])
+            shown = self.cluster.trial(trial["id"])
             self.assertEqual([one["outcome"] for one in shown["attempts"]],
                              ["LOST", "SUCCEEDED"])
             self.assertEqual(shown["preemptions"], 1)

@@ -20,14 +20,15 @@ class Ec2Test(Ec2Case):
             return bool(self.json("exp", "show", "last")["state"] in ("COMPLETED", "FAILED"))
 
         try:
-            wait_until("the search is over", over, 90)
+            wait_until("the search is over", over, 90, lasting=True)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from None
         self.assertEqual(self.json("exp", "show", "last")["state"], "COMPLETED")
         self.assertLessEqual(len(self.machines), 2)
         names = {one["name"] for one in self.json("node", "list")["items"]}
         self.assertGreaterEqual(len(names), 1)
-        wait_until("idle machines are terminated", lambda: not self.follow(), 60)
+        wait_until("idle machines are terminated", lambda: not self.follow(), 60,
+                   lasting=True)
         # One run for each trial; one more for each attempt that was lost with a machine that stood
         # still for too long.
         seen = (self.root / "seen").read_text().splitlines()
@@ -48,7 +49,7 @@ class Ec2Test(Ec2Case):
             nodes = self.json("node", "list")["items"]
             return self.rt("node", "why", nodes[0]["name"]).stdout if nodes else ""
 
-        wait_until("the node says why", lambda: "no such wheel" in why(), 60)
+        wait_until("the node says why", lambda: "no such wheel" in why(), 60, lasting=True)
         self.assertIn("ended with exit code 4", why())
         for machine in self.machines.values():
             self.assertFalse((machine.home / "never").exists())

@@ -39,7 +39,8 @@ class KillTest(Ec2Case):
             self.env["RT_FAILPOINTS"] = POINT + point
         self.run_head()
         wait_until("the head answers",
-                   lambda: self.head.poll() is not None or self.rt("status").returncode == 0)
+                   lambda: self.head.poll() is not None or self.rt("status").returncode == 0,
+                   lasting=True)
 
     def pool(self) -> Any:
         return self.json("status")["pools"][0]
@@ -74,12 +75,12 @@ class KillTest(Ec2Case):
                 self.restart()
                 if not self.is_known(number):  # The same batch of the journal had it.
                     self.submit_waiting(number)
-                wait_until(f"the trial runs after {up}", self.running, 30)
+                wait_until(f"the trial runs after {up}", self.running, 30, lasting=True)
                 self.restart(down)
                 (self.root / f"go{number}").touch()
                 self.wait_killed(down)
                 self.restart()
-                wait_until(f"nothing is left after {down}", self.is_empty, 30)
+                wait_until(f"nothing is left after {down}", self.is_empty, 30, lasting=True)
                 self.assertEqual(self.json("exp", "show", "last")["state"], "COMPLETED")
                 self.assertEqual(len(self.instances()), number + 1)  # One for each round.
 

@@ -61,7 +61,7 @@ class StoppedTest(ClusterTest):
                    lambda: not any(self.runs(trial["id"]) for trial in hit))
         search.check(restarted=[trial["id"] for trial in hit])
         for trial in hit:
-            shown = self.cluster.json("trial", "show", trial["id"])
+            shown = self.cluster.trial(trial["id"])
             self.assertEqual([a["outcome"] for a in shown["attempts"]], ["LOST", "SUCCEEDED"])
             self.assertEqual(shown["preemptions"], 1)
 

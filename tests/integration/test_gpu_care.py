@@ -65,7 +65,7 @@ class GpuCareTest(unittest.TestCase):
                                    f"num_samples: 1\nresources: {{cpu: 0, gpu: {gpus}}}\n{more}")
 
     def show(self, number: int) -> dict:
-        return self.cluster.json("trial", "show", f"{number}/0")
+        return self.cluster.trial(f"{number}/0")
 
     def running(self, number: int, attempt: int = 1) -> dict:
         return wait_until(f"attempt {attempt} of {number}/0 reports", lambda: next(

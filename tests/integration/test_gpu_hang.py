@@ -55,7 +55,7 @@ class GpuHangTest(OwnWorkerCase):
         return self.cluster.work / f"{name}.end"
 
     def show(self, number: int) -> dict:
-        return self.cluster.json("trial", "show", f"{number}/0")
+        return self.cluster.trial(f"{number}/0")
 
     def seen(self, number: int) -> str:
         shown = wait_until(f"{number}/0 reports", lambda: next(

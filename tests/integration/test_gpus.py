@@ -66,10 +66,10 @@ resources: {resources}
         self.assertEqual(self.seen(none, 1), [""])
         used = {uuid: gpu["used_fraction"] for uuid, gpu in self.devices().items()}
         self.assertEqual(used, {"GPU-aaaa": 1, "GPU-bbbb": 0.5, "MIG-1111": 1, "MIG-2222": 1})
-        member = self.cluster.json("trial", "show", f"{whole}/0")["attempts"][0]["members"][0]
+        member = self.cluster.trial(f"{whole}/0")["attempts"][0]["members"][0]
         self.assertEqual(member["gpus"], ["MIG-1111", "MIG-2222"])
         waits = self.submit("waits", 1, "{cpu: 0, gpu: 0.6}")
-        reason = self.cluster.json("trial", "show", f"{waits}/0")["waiting"]["reason"]
+        reason = self.cluster.trial(f"{waits}/0")["waiting"]["reason"]
         self.assertIn("closest: worker-1, 0.5 of 4 gpu free", reason)
         self.go.touch()
         for number in (shares, whole, none, waits):

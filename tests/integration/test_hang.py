@@ -28,7 +28,7 @@ class HangTest(OwnWorkerCase):
         self.assertIn("the loop of its worker does not move",
                       self.cluster.rt("node", "why", "far").stdout)
         self.assertEqual(self.cluster.wait_experiment(culprit)["state"], "FAILED")
-        shown = self.cluster.json("trial", "show", f"{culprit}/0")
+        shown = self.cluster.trial(f"{culprit}/0")
         self.assertEqual(shown["state"], "FAILED")
         self.assertEqual([one["outcome"] for one in shown["attempts"]], ["FAILED"])
         self.assertIn(REASON, shown["attempts"][0]["reason"])

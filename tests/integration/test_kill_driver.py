@@ -42,14 +42,13 @@ class KillDriverTest(ClusterTest):
     def member(self, job: int) -> tuple[int, str]:
         """The pid of the job's driver, and the name of its worker."""
         member = self.job(job)["attempts"][-1]["members"][0]
-        nodes = self.cluster.json("node", "list")["items"]
-        names = {node["id"]: node["name"] for node in nodes}
+        names = {node["id"]: node["name"] for node in self.cluster.node_items()}
         return member["pid"], names[member["node_id"]]
 
     def await_job(self, number: int) -> dict:
         return wait_until("the job has ended", lambda: (
             lambda job: job["state"] in ("SUCCEEDED", "FAILED", "STOPPED") and job)(
-                self.job(number)))
+                self.job(number)), lasting=True)
 
     def plain(self, search: Search) -> subprocess.Popen:
         """`python driver_program.py`, attached through RT_CLUSTER."""

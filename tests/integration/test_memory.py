@@ -32,7 +32,7 @@ class MemoryTest(unittest.TestCase):
                                     f"command: {json.dumps([sys.executable, *command])}\n"
                                     "resources: {cpu: 1, memory: 100MiB}\n")
             cluster.wait_experiment(number)
-            trial = cluster.json("trial", "show", f"{number}/0")
+            trial = cluster.trial(f"{number}/0")
             attempt = trial["attempts"][0]
             reasons[name] = (trial["state"], attempt["signal"], trial["failures"],
                              trial["reason"] or "")

@@ -163,7 +163,7 @@ class ModelSearchTest(unittest.TestCase):
         plan.write_text(FRONT.format(name="plan", search="tpe"))
         self.assertIn("lr is at least 0.5", self.cluster.rt("plan", str(plan)).stdout)
         said = self.cluster.rt("submit", str(plan)).stderr
-        third = max(one["id"] for one in self.cluster.json("exp", "list")["items"])
+        third = max(one["id"] for one in self.cluster.experiments())
         front = self.cluster.json("exp", "best", str(third))["front"]
         table = said[said.index("rt: the trials that no other one beats in all objectives:"):]
         for one in front:

@@ -79,7 +79,7 @@ class NoticeTest(ClusterTest):
 
     def wait_node(self, name: str, state: str) -> Any:
         def there() -> Any:
-            nodes = self.cluster.json("node", "list")["items"]
+            nodes = self.cluster.node_items()
             return next((n for n in nodes if n["name"] == name and n["state"] == state), None)
         return wait_until(f"{name} is {state}", there)
 
@@ -109,7 +109,7 @@ class NoticeTest(ClusterTest):
         number = self.cluster.node(node)["id"]
 
         def there() -> Any:
-            trial = self.cluster.json("trial", "show", trial_id)
+            trial = self.cluster.trial(trial_id)
             runs = trial["state"] == "RUNNING" and trial["attempt"] == attempt
             return trial if runs and trial["node_ids"] == [number] else None
         return wait_until(f"trial {trial_id} runs on {node}", there)
@@ -122,7 +122,7 @@ class NoticeTest(ClusterTest):
 
     def wait_over(self, trial_id: str) -> Any:
         def over() -> Any:
-            trial = self.cluster.json("trial", "show", trial_id)
+            trial = self.cluster.trial(trial_id)
             return trial if trial["state"] in ("COMPLETED", "FAILED", "STOPPED") else None
         return wait_until(f"trial {trial_id} is over", over)
 

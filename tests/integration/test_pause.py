@@ -41,7 +41,7 @@ class PauseTest(ClusterTest):
     workers = 1
 
     def trial(self, trial_id: str) -> Any:
-        return self.cluster.json("trial", "show", trial_id)
+        return self.cluster.trial(trial_id)
 
     def wait_trial(self, trial_id: str, state: str) -> Any:
         def there() -> Any:
@@ -57,7 +57,7 @@ class PauseTest(ClusterTest):
 
     def wait_exp(self, number: int, state: str) -> Any:
         def there() -> Any:
-            one = self.cluster.json("exp", "show", str(number))
+            one = self.cluster.experiment(number)
             return one if one["state"] == state else None
         return wait_until(f"experiment {number} is {state}", there)
 
@@ -113,7 +113,7 @@ class PauseTest(ClusterTest):
         self.wait_trial(f"{number}/0", "PAUSED")
         (self.gate / "go").touch()
         self.wait_trial(f"{number}/1", "COMPLETED")
-        self.assertEqual(self.cluster.json("exp", "show", str(number))["state"], "RUNNING")
+        self.assertEqual(self.cluster.experiment(number)["state"], "RUNNING")
         self.cluster.rt("trial", "resume", f"{number}/0")
         self.wait_exp(number, "COMPLETED")
 
@@ -137,7 +137,7 @@ class PauseTest(ClusterTest):
         flag = self.cluster.work / "repaired"
         number = self.yaml("grow", ["/bin/sh", "-c", f"test -e {flag}"], num_samples=2)
         self.assertEqual(self.wait_exp(number, "FAILED")["trials_total"], 2)
-        results = self.cluster.json("exp", "show", str(number))["results_dir"]
+        results = self.cluster.experiment(number)["results_dir"]
         flag.touch()
         self.cluster.rt("exp", "extend", str(number), "--samples", "3")
         grown = self.wait_exp(number, "COMPLETED")
@@ -155,7 +155,7 @@ class PauseTest(ClusterTest):
         self.assertIn("nothing left to do", refused.stderr)
 
     def all_completed(self, number: int) -> Any:
-        one = self.cluster.json("exp", "show", str(number))
+        one = self.cluster.experiment(number)
         return one if one["trials_by_state"]["COMPLETED"] == 5 else None
 
     def test_a_search_that_a_person_stopped_goes_on(self) -> None:

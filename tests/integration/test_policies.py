@@ -178,9 +178,9 @@ num_samples: 500
             env={**self.cluster.env, "RT_CLUSTER": "it"},
             capture_output=True, stdin=subprocess.DEVNULL)
         self.assertEqual(driver.returncode, 0, driver.stderr + self.cluster.logs())
-        number = max(each["id"] for each in self.cluster.json("exp", "list")["items"]
+        number = max(each["id"] for each in self.cluster.experiments()
                      if each["name"] == "hangs")
-        trial = self.cluster.json("trial", "show", f"{number}/0")
+        trial = self.cluster.trial(f"{number}/0")
         self.assertEqual((trial["state"], trial["failures"]), ("COMPLETED", 0))
         self.assertEqual([each["outcome"] for each in trial["attempts"]], ["HUNG", "SUCCEEDED"])
         self.assertIn("no report for", trial["attempts"][0]["reason"])

@@ -8,11 +8,10 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import unittest
 from typing import Any
 
-from checks import HERE
+from checks import HERE, bare_python
 from full_disk import FullDiskCase
 from harness import Cluster, wait_until
 
@@ -30,13 +29,13 @@ class Saver:
         self.notes.mkdir()
         for program in ("trial_program.py", "quota_program.py"):
             shutil.copy(HERE / program, cluster.work)
-        command = [sys.executable, "quota_program.py", str(self.notes), str(checkpoints), str(size)]
+        command = [*bare_python(), "quota_program.py", str(self.notes), str(checkpoints), str(size)]
         self.number = cluster.submit("saver", (
             f"experiment: saver\ncommand: {json.dumps(command)}\n"
             f"space: {{k: {{grid: {list(range(trials))}}}}}\n{options}\n"))
 
     def show(self, trial: int = 0) -> Any:
-        return self.cluster.json("trial", "show", f"{self.number}/{trial}")
+        return self.cluster.trial(f"{self.number}/{trial}")
 
     def committed(self) -> int:
         return len(self.show()["checkpoints"])
@@ -64,7 +63,7 @@ class Saver:
 
 
 def store_of(cluster: Cluster) -> Any:
-    return cluster.json("status")["checkpoint_store"]
+    return cluster.ask("cluster_status")["checkpoint_store"]
 
 
 def wait_refused(cluster: Cluster) -> Any:

@@ -43,7 +43,7 @@ class HeldTest(unittest.TestCase):
         self.addCleanup(self.end, self.workers[name])
 
         def ready() -> Any:
-            return next((n for n in self.cluster.json("node", "list")["items"]
+            return next((n for n in self.cluster.node_items()
                          if n["name"] == name and n["state"] == "READY"), None)
         return int(wait_until(f"{name} is READY", ready)["id"])
 
@@ -80,7 +80,7 @@ class HeldTest(unittest.TestCase):
         return found
 
     def show(self, trial: str) -> Any:
-        return self.cluster.json("trial", "show", trial)
+        return self.cluster.trial(trial)
 
     def wait_saved(self, count: int, attempt: int = 1) -> int:
         """The newest step that is committed, once there are so many."""

@@ -62,7 +62,7 @@ class RestoredTest(ClusterTest):
         self.assertEqual(self.head()["epoch"], 2)
         lost = self.cluster.submit("lost", "experiment: lost\ncommand: [sleep, '600']\n")
         wait_until("it runs", lambda: self.cluster.trials(lost)[0]["state"] == "RUNNING")
-        trial = self.cluster.json("trial", "show", f"{lost}/0")
+        trial = self.cluster.trial(f"{lost}/0")
         pid = trial["attempts"][0]["members"][0]["pid"]
         self.head_ends()
         shutil.rmtree(self.head_dir)
@@ -115,7 +115,7 @@ class RestoredTest(ClusterTest):
         end.touch()
         experiment = self.cluster.wait_experiment(number)
         trial = self.cluster.trials(number)[0]
-        self.assertEqual(len(self.cluster.json("trial", "show", trial["id"])["attempts"]), 1)
+        self.assertEqual(len(self.cluster.trial(trial["id"])["attempts"]), 1)
         rows = [row["i"] for row in self.cluster.rows(experiment, trial)]
         self.assertEqual(rows, list(range(1, said.stat().st_size + 1)))
 

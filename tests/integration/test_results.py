@@ -194,7 +194,7 @@ command: [{sys.executable}, talk.py, {go}]
         self.cluster.wait_experiment(number)
         whole = self.cluster.rt("logs", f"{number}/0", "--stream", "stdout").stdout
         self.assertEqual(whole.splitlines(), printed)
-        paths = self.cluster.json("trial", "show", f"{number}/0")["log_paths"]
+        paths = self.cluster.trial(f"{number}/0")["log_paths"]
         wait_until("its logs were put away", lambda: all(map(os.path.exists, paths)))
         self.assertEqual(pathlib.Path(paths[0]).read_text().splitlines(), printed)
 

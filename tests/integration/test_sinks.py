@@ -70,11 +70,11 @@ def objective(config):
 tune.Tuner(objective, run_config=tune.RunConfig(name="python")).fit()
 """)
         self.cluster.rt("submit", "driver.py", check=False)
-        (found,) = [item for item in self.cluster.json("exp", "list")["items"]
+        (found,) = [item for item in self.cluster.experiments()
                     if item["name"] == "python"]
         (trial,) = self.cluster.trials(found["id"])
         self.assertEqual((trial["state"], trial["reports"]), ("FAILED", 1))
-        error = self.cluster.json("trial", "show", trial["id"])["error"]
+        error = self.cluster.trial(trial["id"])["error"]
         self.assertEqual(error["class"], "ValueError")
         self.assertIn("metrics (m0, m1, m2, ...); at most 5000 are allowed", error["message"])
 

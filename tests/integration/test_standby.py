@@ -66,7 +66,8 @@ class Pair(Cluster):
             self.start(name, str(BIN / "rt-worker"), "--head", heads, "--token-file", str(token),
                        "--name", name, "--resources", "cpu=2")
         wait_until("the workers",
-                   lambda: self.json("status")["nodes"]["by_state"].get("READY") == 2)
+                   lambda: self.json("status")["nodes"]["by_state"].get("READY") == 2,
+                   lasting=True)
         wait_until("the standby", lambda: "standby: follows" in self.log("b"))
 
     def log(self, name: str) -> str:

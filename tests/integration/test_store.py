@@ -59,7 +59,7 @@ class StoreTest(unittest.TestCase):
         """Every checkpoint that the state names comes back whole; their manifests."""
         manifests = set()
         for number in range(search.trials):
-            for one in cluster.json("trial", "show", f"{search.number}/{number}")["checkpoints"]:
+            for one in cluster.trial(f"{search.number}/{number}")["checkpoints"]:
                 target = cluster.home / f"pulled-{number}-{one['step']}"
                 cluster.bridge([{"op": "blob_pull_dir", "manifest": one["manifest"],
                                  "target": str(target)}])
@@ -72,7 +72,7 @@ class StoreTest(unittest.TestCase):
         """The manifests of what the trials wrote in their working directories."""
         found = set()
         for number in range(search.trials):
-            outputs = cluster.json("trial", "show", f"{search.number}/{number}")["outputs"]
+            outputs = cluster.trial(f"{search.number}/{number}")["outputs"]
             found |= {outputs["manifest"], *outputs["parts"]} if outputs else set()
         return found
 

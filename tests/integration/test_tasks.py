@@ -158,7 +158,8 @@ class EmbeddedTasksTest(unittest.TestCase):
         script = self.start("300")
         out, _ = script.communicate(timeout=120)
         self.assertEqual((script.returncode, out.splitlines()[-1]), (0, expected(300)))
-        wait_until("all processes have ended", lambda: not processes_of(self.files))
+        wait_until("all processes have ended", lambda: not processes_of(self.files),
+                   lasting=True)
 
     def test_an_embedded_cluster_has_the_resources_of_init(self) -> None:
         (self.files / "script.py").write_text("""
@@ -184,21 +185,24 @@ except ray.exceptions.TaskUnschedulableError as error:
         out, _ = (script := self.start()).communicate(timeout=120)
         self.assertEqual((script.returncode, out.splitlines()[-1]),
                          (0, "answer [True, True, True]"))
-        wait_until("all processes have ended", lambda: not processes_of(self.files))
+        wait_until("all processes have ended", lambda: not processes_of(self.files),
+                   lasting=True)
 
     def test_trials_that_fill_the_cluster_run_tasks_in_their_own_capacity(self) -> None:
         (self.files / "script.py").write_text(FULL)
         script = self.start()
         out, _ = script.communicate(timeout=120)
         self.assertEqual((script.returncode, out.splitlines()[-1]), (0, "answer [285, 325]"))
-        wait_until("all processes have ended", lambda: not processes_of(self.files))
+        wait_until("all processes have ended", lambda: not processes_of(self.files),
+                   lasting=True)
 
     def test_a_driver_that_is_killed_leaves_nothing(self) -> None:
         script = self.start("300", "waits")
         wait_until("it has begun", (self.files / "began").exists)
         script.kill()
         script.communicate()
-        wait_until("all processes have ended", lambda: not processes_of(self.files))
+        wait_until("all processes have ended", lambda: not processes_of(self.files),
+                   lasting=True)
 
 
 # A trial that uses tasks.
@@ -398,7 +402,7 @@ class ClusterTasksTest(ClusterTest):
 
     def test_a_job_runs_tasks(self) -> None:
         self.assertEqual(self.finish(self.submit(WORK, "300")), expected(300))
-        wait_until("its executors have ended", self.has_no_executors)
+        wait_until("its executors have ended", self.has_no_executors, lasting=True)
 
     def has_no_executors(self) -> bool:
         return not any("rt._executor" in line for line in processes_of(self.cluster.home).values())

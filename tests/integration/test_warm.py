@@ -341,11 +341,11 @@ class SubmittedTest(unittest.TestCase):
         self.cluster.rt("submit", "--detach", "search.py", "--", name, ",".join(ends),
                         str(self.cluster.home / "go"))
         return wait_until("it is there", lambda: next(
-            (item["id"] for item in self.cluster.json("exp", "list")["items"]
+            (item["id"] for item in self.cluster.experiments()
              if item["name"] == name), 0))
 
     def attempts(self, experiment: int) -> list:
-        shown = [self.cluster.json("trial", "show", trial["id"])
+        shown = [self.cluster.trial(trial["id"])
                  for trial in self.cluster.trials(experiment)]
         return [[(one["number"], one["outcome"], one["exit_code"], one["signal"])
                  for one in trial["attempts"]] for trial in shown]

@@ -25,7 +25,7 @@ class AwayTest(OwnWorkerCase):
         return before
 
     def outcomes(self) -> list[list[str]]:
-        shown = [self.cluster.json("trial", "show", trial["id"])
+        shown = [self.cluster.trial(trial["id"])
                  for trial in self.cluster.trials(self.number)]
         return [[one["outcome"] for one in trial["attempts"]] for trial in shown]
 
@@ -61,7 +61,7 @@ class AwayTest(OwnWorkerCase):
         node = self.wait_state("LOST")
         self.assertIn("its worker was stopped, and did not come back in time", node["reason"])
         self.assertLess(seconds(node["last_seen_at"]), seconds(until))
-        lost = self.cluster.json("trial", "show", f"{self.number}/0")["attempts"][0]
+        lost = self.cluster.trial(f"{self.number}/0")["attempts"][0]
         self.assertEqual(lost["outcome"], "LOST")
         self.assertGreaterEqual(seconds(lost["ended_at"]), seconds(until))
         self.assertLess(seconds(lost["ended_at"]), seconds(until) + 10)
