@@ -44,10 +44,11 @@ def _run(*argv: str | pathlib.Path) -> None:
 def _make(libraries: pathlib.Path) -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    pip = ("-m", "pip", "--quiet", "--disable-pip-version-check")
-    _run(libraries / "bin/python", *pip, "wheel", "--no-deps", ROOT / "python", "-w", FOLDER)
-    _run(libraries / "bin/python", "-m", "venv", FOLDER / "venv")
-    _run(FOLDER / "venv/bin/python", *pip, "install", "--no-deps", *FOLDER.glob("rt-*.whl"))
+    pip = (libraries / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    _run(*pip, "wheel", "--no-deps", ROOT / "python", "-w", FOLDER)
+    _run(libraries / "bin/python", "-m", "venv", "--without-pip", FOLDER / "venv")
+    _run(*pip, "--python", FOLDER / "venv/bin/python", "install", "--no-deps",
+         *FOLDER.glob("rt-*.whl"))
     (place,) = (libraries / "lib").glob("python*/site-packages")
     (own,) = (FOLDER / "venv/lib").glob("python*/site-packages")
     (own / "libraries.pth").write_text(f"{place}\n")

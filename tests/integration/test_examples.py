@@ -50,16 +50,14 @@ class DigitsTest(Examples):
         return self.best(text), float(re.search(r"best accuracy: ([\d.]+)", text)[1]), len(rows)
 
     def test_grid(self) -> None:
-        for api in ("function", "class"):
-            with self.subTest(api=api):
-                before = len(list(self.place.results.glob("*/*/result.json")))
-                best, accuracy, _ = self.search("--method", "grid", "--api", api, "--epochs", "5")
-                self.assertEqual(len(list(self.place.results.glob("*/*/result.json"))), before + 6)
-                self.assertIn(best["lr"], (0.0003, 0.001, 0.01))
-                self.assertGreater(accuracy, 0.9)
+        best, accuracy, _ = self.search("--method", "grid", "--epochs", "5")
+        self.assertEqual(len(list(self.place.results.glob("*/*/result.json"))), 6)
+        self.assertIn(best["lr"], (0.0003, 0.001, 0.01))
+        self.assertGreater(accuracy, 0.9)
 
-    def test_random(self) -> None:
-        best, accuracy, rows = self.search("--method", "random", "--samples", "4", "--epochs", "4")
+    def test_random_with_classes(self) -> None:
+        best, accuracy, rows = self.search("--api", "class", "--method", "random", "--samples",
+                                           "4", "--epochs", "4")
         self.assertEqual(rows, 16)
         self.assertEqual(best["width"] % 8, 0)
         self.assertGreater(accuracy, 0.5)
@@ -69,11 +67,9 @@ class DigitsTest(Examples):
         self.assertLess(rows, 8 * 9)  # Some were stopped early.
         self.assertGreater(accuracy, 0.9)
 
-    def test_asha_and_random_with_classes(self) -> None:
-        for method in ("asha", "random"):
-            _, accuracy, _ = self.search("--api", "class", "--method", method, "--samples", "4",
-                                         "--epochs", "9")
-            self.assertGreater(accuracy, 0.8)
+    def test_asha_with_classes(self) -> None:
+        _, accuracy, _ = self.search("--api", "class", "--samples", "4", "--epochs", "9")
+        self.assertGreater(accuracy, 0.8)
         folders = self.place.results.glob("*/*/checkpoint_000000/_dict_checkpoint.pkl")
         self.assertGreater(len(list(folders)), 0)
 

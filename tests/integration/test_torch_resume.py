@@ -14,7 +14,6 @@ EPOCHS = 8
 TRAIN = f"""
 import hashlib, os, pathlib, sys, tempfile, time
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # What deterministic algorithms need there.
-import torch
 from rt import train, tune
 from rt.train import Checkpoint
 
@@ -25,6 +24,7 @@ def digest_of(model):
     return sha.hexdigest()
 
 def fit(config):
+    import torch  # The driver does without.
     device = config["device"]
     random = torch.cuda if device == "cuda" else torch
     torch.use_deterministic_algorithms(True)

@@ -43,7 +43,7 @@ def widened(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 _executor.AHEAD_BYTES_MAX = 2 * BLOCK
 _operators.BLOCK_BYTES_MAX = _files.BLOCK_BYTES_MAX = BLOCK
-_shuffle._BUCKET_BYTES, _shuffle.SPILL_BYTES = BLOCK, BLOCK
+_shuffle._BUCKET_BYTES, _shuffle.SPILL_BYTES = 2 * BLOCK, 2 * BLOCK
 pa.set_memory_pool(pa.system_memory_pool())  # Gives back at once what it does not need.
 
 write(10 * LIMIT)

@@ -76,3 +76,31 @@ def test_the_tuner_is_kept_by_value(modules: Any, tmp_path: Path) -> None:
         sys.modules.pop(name)
     (tmp_path / "nets.py").unlink()
     assert pickle.loads(kept)({}).width == 3
+
+
+def test_a_module_is_where_its_links_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the modules `in_*` a machine has its own; those `out_*` travel."""
+    packages, own = tmp_path / "site-packages", tmp_path / "own"
+    for folder in (packages / "deep/in_folder", own / "deep/out_folder"):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+    for path in (packages / "in_plain.py", packages / "deep/in_link.py",
+                 own / "out_plain.py", own / "deep/out_link.py"):  # fmt: skip
+        path.touch()
+    for name in ("in_link.py", "in_folder"):
+        (own / name).symlink_to(packages / "deep" / name)
+    for name in ("out_link.py", "out_folder"):
+        (packages / name).symlink_to(own / "deep" / name)
+    for path in (packages, own):
+        monkeypatch.syspath_prepend(str(path))
+    names = [f"{side}_{kind}" for side in ("in", "out") for kind in ("plain", "link", "folder")]
+    try:
+        for name in names:
+            importlib.import_module(name)
+        found = _pack.read_sources()
+        assert [name for name in names if name in found] == names[3:]
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
