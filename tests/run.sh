@@ -66,8 +66,9 @@ if [ -n "$sanitizers" ]; then
   done
 fi
 # A process that imports the package takes half as long where its bytecode is at hand, and thousands
-# of the tests' processes do. None of them leaves it where PYTHONDONTWRITEBYTECODE is set.
-python3 -m compileall -q python/rt
+# of the tests' processes do; what most tests import is compiled once as well. None of them leaves it
+# where PYTHONDONTWRITEBYTECODE is set.
+python3 -m compileall -q python/rt tests/integration tests/chaos
 
 step "tests"
 # A head keeps some of its disk free (limits::kFreeBytesMax) and takes no checkpoint that it has no

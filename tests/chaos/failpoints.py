@@ -189,18 +189,19 @@ def freeze_trials(run: Run) -> None:
     run.cluster.rt("exp", "resume", number)
 
 
-FROZEN = Case(search={"trials": 2, "steps": 60, "more": "suspend: true\n"},
-              provoke=freeze_trials)
-RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
-                provoke=kill_trial)
+FROZEN = Case(search={"trials": 2, "steps": 40, "checkpoint_every": 10,
+                      "more": "suspend: true\n"}, provoke=freeze_trials)
+RESTORED = Case(flags=("--keep-checkpoints", "0"), provoke=kill_trial,
+                search={"trials": 2, "steps": 36, "checkpoint_every": 6})
 # n1 is given one more trial, whichever node is the first to have a place for one.
 ANOTHER = Case(search={"trials": 4})
 HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
 SERVED = Case(search={"trials": 1, "steps": 100, "checkpoint_every": 20,
                       "checkpoint_bytes": 9 << 20},
               choose=node_of_trial, provoke=move_trial, alone=True)
+LONG_LIVED = {"trials": 2, "steps": 60, "checkpoint_every": 10}
 # So that checkpoints are retired, and swept.
-LONG = {"trials": 2, "steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
+SWEPT = {"trials": 2, "steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
 
 # By the longest prefix; most points are reached by any search.
 CASES: dict[str, Case] = {
@@ -214,8 +215,8 @@ CASES: dict[str, Case] = {
     "head.ship.before_snapshot": Case(config=SHIPPED),
     "head.sinks": Case(at=2),
     "head.store": Case(at=2),
-    "head.sweep": Case(config=OBJECTS_SWEPT, search=LONG),
-    "head.sweep.before_unlink": Case(config=FILES_SWEPT, search=LONG),
+    "head.sweep": Case(config=OBJECTS_SWEPT, search=SWEPT),
+    "head.sweep.before_unlink": Case(config=FILES_SWEPT, search=SWEPT),
     "worker.sync": Case(at=3),
     "worker.checkpoint.before_hold": HELD,
     "worker.checkpoint.after_hold": HELD,
@@ -227,11 +228,10 @@ CASES: dict[str, Case] = {
     "worker.restore": RESTORED,
     "worker.peer": SERVED,
     "worker.output": Case(search={"more": "report_regex: '(none)=([0-9]+)'\n"}),
-    "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node,
-                          alone=True),
+    "worker.signal": Case(search=LONG_LIVED, provoke=lose_node, alone=True),
     "worker.freeze": FROZEN,
     "worker.thaw": FROZEN,
-    "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2, "steps": 60},
+    "worker.fence": Case(flags=("--disconnect-stop", "1s"), search=LONG_LIVED,
                          provoke=stop_head, stopped=("head",), alone=True),
 }
 

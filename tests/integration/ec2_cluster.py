@@ -16,6 +16,7 @@ import urllib.request
 from typing import Any
 
 from harness import BIN, ROOT, wait_until
+from packed import put_programs
 from ssh_hosts import free_port
 
 VENV = ROOT / "build/venv/bin/python"
@@ -109,11 +110,14 @@ class Ec2Case(unittest.TestCase):
         if self.programs_in_image:
             config["provider"]["programs"] = "image"
         (self.root / "head.json").write_text(json.dumps(config))
+        state = self.root / "head"
+        state.mkdir(mode=0o700)
+        if not self.programs_in_image:
+            put_programs(state)
         self.listen = f"127.0.0.1:{free_port()}"  # One that starts again is found there.
         self.addCleanup(self.end_machines)
         self.addCleanup(self.kill_head)
         self.run_head()
-        state = self.root / "head"
         wait_until("the head has made an admin's context", lambda: (state / "address").exists()
                    and (state / "admin").exists() and self.head.poll() is None)
         wait_until("its context is added", lambda: self.rt(

@@ -16,6 +16,7 @@ from typing import Any
 
 from cloud_box import Cloud, Instance, enter_network_of_its_own
 from harness import BIN, ROOT, driver_python, wait_until
+from packed import put_programs
 from ssh_hosts import make_key
 
 # The listing of "Large-Scale Distributed Training with Ray Tune" (BAIR, 2020), byte for byte.
@@ -77,6 +78,7 @@ class CloudTest(unittest.TestCase):
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="rt-it-"))
         self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
         self.env = self.client("home")
+        put_programs(self.root / "home")
         (self.root / "CLUSTER.yaml").write_text(ARTICLE)
         (self.root / "my_files").mkdir()
         (self.root / "my_files/note").write_text("for the nodes")
