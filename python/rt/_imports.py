@@ -149,9 +149,10 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_users(module_name: Any) -> bool:
-    """Whether a module is the user's: it came with the trainable, or is not installed."""
+    """Whether a module is the user's: it came with the trainable, is not installed, or is one of
+    the examples, which read their data as a user's code would."""
     if str(module_name).partition(".")[0] == "rt":
-        return False
+        return str(module_name).startswith("rt.tune.examples.")
     module = sys.modules.get(str(module_name))
     path = getattr(module, "__file__", None)
     if module is None or not path or module_name == "__main__":

@@ -51,11 +51,12 @@ while not (files / "end").exists():
 # Every rank adds its own gradient; all_reduce must give all of them the same parameters.
 TORCH = """
 import json, os
-import torch
-import torch.distributed as dist
 from rt import train, tune
 
 def train_ranks(config):
+    import torch
+    import torch.distributed as dist
+
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     context = train.get_context()

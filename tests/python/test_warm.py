@@ -118,6 +118,19 @@ def test_what_is_wrapped_is_searched(name: str, monkeypatch: pytest.MonkeyPatch)
     assert wanted == ["wanted_here"]
 
 
+def test_the_examples_of_the_package_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    loaders = importlib.import_module("rt.tune.examples.mnist_pytorch").get_data_loaders
+
+    def train(config: dict[str, Any]) -> None:
+        loaders()
+
+    wanted: list[str] = []
+    monkeypatch.setattr(_imports.importlib, "import_module", lambda name: wanted.append(name) or os)
+    _imports.import_all([train])
+    assert "sklearn.datasets" in wanted
+
+
 def test_what_an_installed_decorator_wraps_is_searched_and_its_own_code_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
