@@ -259,13 +259,13 @@ def listed() -> list[tuple[str, list[str]]]:
 
 
 def groups(chosen: list[Played], jobs: int) -> list[list[Played]]:
-    """Those of a group can share a cluster. They are as many as keep all jobs busy."""
+    """Those of a group can share a cluster. Groups are long: each starts daemons of its own."""
     alike: dict[str, list[Played]] = {}
     for point, action in chosen:
         case = case_of(point)
         key = json.dumps([case.config, case.flags, (point, action) if case.alone else None])
         alike.setdefault(key, []).append((point, action))
-    most = max(4, len(chosen) // (2 * jobs))
+    most = max(4, len(chosen) // jobs)
     parts = [group[at:at + most] for group in alike.values() for at in range(0, len(group), most)]
     # What waits longest comes first, so that nobody waits for it at the end.
     return sorted(parts, key=lambda part: (not case_of(part[0][0]).alone, -len(part)))
