@@ -68,10 +68,12 @@ class Run:
         self.armed_at = daemon.logged_bytes()
         daemon.start(failpoints=f"{self.point}={self.action}@{self.case.at}")
         self.wait_until(f"{self.armed} does not serve", self.serves_or_fired, FIRE_S)
-        self.search.open_gate()  # So most of the search is still to come.
+        if not self.case.at_gate:
+            self.search.open_gate()  # So most of the search is still to come.
         if self.case.provoke:
             self.case.provoke(self)
         self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)
+        self.search.open_gate()
         for stopped in self.case.stopped:
             os.kill(self.cluster.daemons[stopped].pid, signal.SIGCONT)
         self.wait_until("the search does not end", self.search.has_ended, END_S)
@@ -136,6 +138,7 @@ class Case:
     search: dict[str, Any] = dataclasses.field(default_factory=dict)
     choose: Optional[Callable[[Run], str]] = None  # The daemon, when it is not n1.
     provoke: Optional[Callable[[Run], None]] = None  # Once it is armed.
+    at_gate: bool = False  # Trials stand at their gate until it has fired: none ends by itself.
     alone: bool = False  # What it does to the nodes leaves nothing for another point.
     stopped: tuple[str, ...] = ()  # Who stands still (provoke saw to it) until it has fired.
 
@@ -151,9 +154,14 @@ def kill_trial(run: Run) -> None:
 
 def lose_node(run: Run) -> None:
     """What runs on n1 is given up, and is to end when n1 is back."""
-    os.kill(run.cluster.daemons["n1"].pid, signal.SIGSTOP)
+    daemon = run.cluster.daemons["n1"]
+    wait_until("n1 is back", lambda: run.cluster.node("n1")["pid"] == daemon.pid, lasting=True)
+    # One whose checkpoint is refused then would end by itself.
+    wait_until("its trial is at the gate", lambda: any(
+        map(run.search.has_committed, run.cluster.trial_pids("n1").values())), lasting=True)
+    os.kill(daemon.pid, signal.SIGSTOP)
     wait_until("n1 is lost", lambda: run.cluster.node("n1")["state"] == "LOST", lasting=True)
-    os.kill(run.cluster.daemons["n1"].pid, signal.SIGCONT)
+    os.kill(daemon.pid, signal.SIGCONT)
 
 
 def stop_head(run: Run) -> None:
@@ -199,7 +207,6 @@ HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
 SERVED = Case(search={"trials": 1, "steps": 100, "checkpoint_every": 20,
                       "checkpoint_bytes": 9 << 20},
               choose=node_of_trial, provoke=move_trial, alone=True)
-LONG_LIVED = {"trials": 2, "steps": 60, "checkpoint_every": 10}
 # So that checkpoints are retired, and swept.
 SWEPT = {"trials": 2, "steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
 
@@ -228,10 +235,10 @@ CASES: dict[str, Case] = {
     "worker.restore": RESTORED,
     "worker.peer": SERVED,
     "worker.output": Case(search={"more": "report_regex: '(none)=([0-9]+)'\n"}),
-    "worker.signal": Case(search=LONG_LIVED, provoke=lose_node, alone=True),
+    "worker.signal": Case(search={"trials": 2}, provoke=lose_node, at_gate=True, alone=True),
     "worker.freeze": FROZEN,
     "worker.thaw": FROZEN,
-    "worker.fence": Case(flags=("--disconnect-stop", "1s"), search=LONG_LIVED,
+    "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2}, at_gate=True,
                          provoke=stop_head, stopped=("head",), alone=True),
 }
 
@@ -252,13 +259,13 @@ def listed() -> list[tuple[str, list[str]]]:
 
 
 def groups(chosen: list[Played], jobs: int) -> list[list[Played]]:
-    """Those of a group can share a cluster. They are as many as keep all jobs busy."""
+    """Those of a group can share a cluster. Groups are long: each starts daemons of its own."""
     alike: dict[str, list[Played]] = {}
     for point, action in chosen:
         case = case_of(point)
         key = json.dumps([case.config, case.flags, (point, action) if case.alone else None])
         alike.setdefault(key, []).append((point, action))
-    most = max(4, len(chosen) // (2 * jobs))
+    most = max(4, len(chosen) // jobs)
     parts = [group[at:at + most] for group in alike.values() for at in range(0, len(group), most)]
     # What waits longest comes first, so that nobody waits for it at the end.
     return sorted(parts, key=lambda part: (not case_of(part[0][0]).alone, -len(part)))
