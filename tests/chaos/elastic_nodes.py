@@ -129,7 +129,7 @@ class Job:
                 assert theirs == [step[:2] for step in steps], (one, rank)
             made += [4800 * epoch + index for epoch, index, _ in steps]
         wanted = list(range(0, 24 * len(made), 24))
-        assert made == wanted, f"{self.name}: not each step once: {made}"
+        assert made == wanted, f"{self.name}: not each step once: {made}, {self.attempts()}"
 
 
 def pauses(job: Job) -> list[float]:
