@@ -30,13 +30,13 @@ if wants sanitizers && [ -z "$quick" ]; then sanitizers=1; fi
 
 free_gib() { df --output=avail -BG . | tail -1 | tr -dc 0-9; }
 step() { printf '== %s (at %d s, %d GiB free)\n' "$*" "$SECONDS" "$(free_gib)"; }
-# run_tests JUNIT ARGUMENTS…: most tests wait for daemons most of the time, so two for each processor
+# run_tests JUNIT ARGUMENTS…: most tests wait for daemons most of the time, so three for each processor
 # run side by side. Those that need the machine for themselves say so (RUN_SERIAL).
 run_tests() {
   local junit=$PWD/build/release/$1
   shift
   ctest --test-dir build/release --output-on-failure --no-tests=error --timeout 900 \
-    --parallel "$((2 * $(nproc)))" --output-junit "$junit" --test-output-size-passed 4000000 "$@"
+    --parallel "$((3 * $(nproc)))" --output-junit "$junit" --test-output-size-passed 4000000 "$@"
 }
 
 step "packages"

@@ -276,8 +276,10 @@ class Cluster:
             raise AssertionError(f"left behind: {some()}") from None
 
     def rows(self, experiment: Any, trial: Any) -> list[Any]:
+        """Of the trial's result.json, which the first row makes."""
         path = pathlib.Path(experiment["results_dir"]) / trial["name"] / "result.json"
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
 
     def runtime_dirs(self) -> list[pathlib.Path]:
         workers = (self.home / "home/clusters/it").glob("worker-*")
