@@ -118,13 +118,15 @@ void ApplyRowsOfTrial(World& world, const event::ReportsAccepted& event, Attempt
     trial.plateau =
         Extended(world.index.experiments.at(trial.id.experiment).spec.plateau, trial.plateau,
                  event.attempt.number, event.attempt.generation, event.plateau);
+  const ExperimentId id = trial.id.experiment;
+  const ExperimentPlateauRule& ends_search = world.index.experiments.at(id).spec.experiment_plateau;
   if (!event.experiment_plateau.empty()) {
-    const ExperimentId id = trial.id.experiment;
     BestValues& best = world.state.experiments.at(id).best_values;
-    best = Extended(world.index.experiments.at(id).spec.experiment_plateau, std::move(best),
-                    event.experiment_plateau);
-    trial.plateau_counted_to = std::max(trial.plateau_counted_to, event.last.iteration);
+    best = Extended(ends_search, std::move(best), event.experiment_plateau);
   }
+  // Also by rows without the metric: what counts must not depend on which rows came together.
+  if (ends_search.is_given())
+    trial.plateau_counted_to = std::max(trial.plateau_counted_to, event.last.iteration);
   if (event.has_best && !(trial.has_best && trial.best == event.best)) {
     trial.has_best = true;
     trial.best = event.best;

@@ -206,7 +206,7 @@ class Auditor {
     std::optional<CloneQuestion> question;  // To its driver.
     bool reallocating = false;       // Paused to get other resources.
     bool must_pause = false;         // Others wait for the nodes that it has.
-    double best_counted_to = 0;      // The last step whose loss counts among the best.
+    double best_counted_to = 0;      // The last step that was reported, with a loss or without.
   };
   struct ExperimentBook {
     AuditedSpec spec;

@@ -61,7 +61,6 @@ void Auditor::FollowBest(ExperimentBook& experiment, TrialBook& trial, const Row
                          double loss) {
   const AuditedSpec& spec = experiment.spec;
   if (spec.best_std < 0 || experiment.search_over || row.iteration <= trial.best_counted_to) return;
-  trial.best_counted_to = row.iteration;
   std::vector<double>& best = experiment.best_losses;
   if (!std::isnan(loss)) best.push_back(spec.maximise ? -loss : loss);
   std::sort(best.begin(), best.end());

@@ -315,6 +315,7 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (spec.has_plateau && loss && !trial->lacks_metric)
       trial->reached_end |= IsOnPlateau(spec, *trial, e.attempt);
     if (loss) FollowBest(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row, *loss);
+    trial->best_counted_to = std::max(trial->best_counted_to, row.iteration);
     if (spec.median_from > 0 && loss)
       FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }

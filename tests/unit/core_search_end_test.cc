@@ -195,4 +195,28 @@ TEST_CASE("an experiment that release 0.1.0 ended by its budget stays COMPLETED 
   CHECK(search.State() == "COMPLETED");
 }
 
+TEST_CASE("a step that is repeated with the metric is no result, whichever rows came together") {
+  const std::string without = "{}", with = R"({"loss":1})";
+  for (const bool together : {true, false}) {
+    INFO(together);
+    Search search(R"(,"num_samples":1,"max_failures":1,"metric":"loss","mode":"min",)"
+                  R"("stop":{"experiment_plateau":{"top":2}})");
+    const Fence first = search.FenceOf(0), second = search.FenceOf(0, 2);
+    RowBatch rows{first.attempt, 0, {{1, 1, 1, search.now, with}}};
+    const Row next{2, 2, 1, search.now, without};
+    if (together) rows.rows.push_back(next);
+    search.Do(input::Report{search.node, {rows}});
+    if (!together) search.Do(input::Report{search.node, {RowBatch{first.attempt, 0, {next}}}});
+    search.Exit(first, 1, 2);
+    REQUIRE(FindLive(search.core.world.state, second.attempt) != nullptr);
+    for (const uint64_t step : {1u, 2u}) {
+      search.Report(second, step, with);
+      CHECK(search.Get().best_values.values == std::vector<double>{1});
+      CHECK(search.Reason() == "");
+    }
+    search.Report(second, 3, with);
+    CHECK(search.Reason() == "the 2 best values of loss are a plateau");
+  }
+}
+
 }  // namespace rt
