@@ -160,7 +160,7 @@ def check(cluster: ChaosCluster) -> None:
     second = Job(cluster, "second")
     gives_way(first, "second", lambda: second.ranks() > 0)
     second.wait_steps()
-    # It keeps its node to the end, so that the other two are all that the jobs can have.
+    # The search occupies one node until the end; the two jobs share the other two nodes.
     search = ChainSearch(cluster, "search", trials=1, steps=40, pause_s=0.05, checkpoint_every=10,
                          gated=True)
     search.submit()

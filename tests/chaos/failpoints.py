@@ -267,7 +267,7 @@ def groups(chosen: list[Played], jobs: int) -> list[list[Played]]:
         alike.setdefault(key, []).append((point, action))
     most = max(4, len(chosen) // jobs)
     parts = [group[at:at + most] for group in alike.values() for at in range(0, len(group), most)]
-    # What waits longest comes first, so that nobody waits for it at the end.
+    # The slowest groups start first, so that they do not run alone at the end.
     return sorted(parts, key=lambda part: (not case_of(part[0][0]).alone, -len(part)))
 
 

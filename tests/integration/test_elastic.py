@@ -149,7 +149,7 @@ class ElasticTest(ElasticRun):
         return members
 
     def resize(self, turn: int, ranks: int) -> None:
-        """Asked for while the script stands in the middle of an epoch."""
+        """Resizes the trial while its script waits in the middle of an epoch."""
         self.held(turn)
         self.cluster.rt("trial", "resize", self.trial("killed")["id"], "--ranks", str(ranks),
                         timeout=120)
