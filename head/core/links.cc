@@ -57,10 +57,12 @@ bool IsMeasured(const std::vector<NodeId>& nodes, const SlowLink& link) {
   return false;
 }
 
+// The names are in alphabetical order, whichever node joined first.
 std::string NameOf(const World& world, const SlowLink& link) {
-  const auto& nodes = world.state.nodes;
-  return nodes.at(link.node).name + " and " +
-         (link.is_of_node() ? "all others" : nodes.at(link.other).name);
+  const std::string& node = world.state.nodes.at(link.node).name;
+  if (link.is_of_node()) return node + " and all others";
+  const auto [first, second] = std::minmax(node, world.state.nodes.at(link.other).name);
+  return first + " and " + second;
 }
 
 bool IsSame(const SlowLink& known, const ObservedLink& link, double asked) {
