@@ -38,7 +38,7 @@ import rt.elastic.torch as adl
 from torch import nn
 
 files = pathlib.Path(sys.argv[1])
-generation = int(os.environ["RT_GENERATION"])
+run = os.environ["RT_ATTEMPT"] + "." + os.environ["RT_GENERATION"]
 torch.set_num_threads(1)
 torch.manual_seed(3)
 inputs = torch.randn(4800, 8)
@@ -49,7 +49,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 adl.init_process_group("gloo")
 model = adl.AdaptiveDataParallel(model, optimizer)
 rank, is_over = adaptdl.env.replica_rank(), False
-with open(files / f"steps-{generation}-{rank}", "a", buffering=1) as steps:
+with open(files / f"steps-{run}-{rank}", "a", buffering=1) as steps:
     for epoch in adl.remaining_epochs_until(1000):
         for batch, labels in loader:
             time.sleep(0.01 * len(batch))
@@ -92,21 +92,22 @@ class Job:
         live = [one for one in self.attempts() if not one["outcome"]]
         return len(live[-1]["members"]) if live else 0
 
-    def steps(self, generation: int, rank: int = 0) -> list[list[Any]]:
-        path = self.files / f"steps-{generation}-{rank}"
+    def steps(self, attempt: dict[str, Any], rank: int = 0) -> list[list[Any]]:
+        """Of one generation of one attempt: none if it was ended before its first step."""
+        path = self.files / f"steps-{attempt['number']}.{attempt['generation']}-{rank}"
         text = path.read_text() if path.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
 
     def count(self) -> int:
         """The steps that rank 0 has made."""
-        return sum(len(self.steps(number)) for number in range(1, len(self.attempts()) + 1))
+        return sum(len(self.steps(one)) for one in self.attempts())
 
     def wait_steps(self) -> None:
         """Until every rank of its newest size trains."""
         def trains() -> bool:
             live = self.attempts()[-1]
             return not live["outcome"] and all(
-                self.steps(live["generation"], rank) for rank in range(len(live["members"])))
+                self.steps(live, rank) for rank in range(len(live["members"])))
         wait_until(f"all ranks of {self.name} train", trains, DEADLINE_S)
 
     def wait_ranks(self, what: str, holds: Callable[[int], bool]) -> None:
@@ -123,9 +124,9 @@ class Job:
         """Each step was made once: what a generation saved last is where the next one began."""
         made: list[int] = []
         for one in self.attempts():
-            steps = self.steps(one["generation"])
+            steps = self.steps(one)
             for rank in range(1, len(one["members"])):
-                theirs = [step[:2] for step in self.steps(one["generation"], rank)]
+                theirs = [step[:2] for step in self.steps(one, rank)]
                 assert theirs == [step[:2] for step in steps], (one, rank)
             made += [4800 * epoch + index for epoch, index, _ in steps]
         wanted = list(range(0, 24 * len(made), 24))
@@ -134,16 +135,15 @@ class Job:
 
 def pauses(job: Job) -> list[float]:
     """Seconds from the last step of a size to the first one of the next."""
-    ends = [(job.steps(one["generation"])[0][2], job.steps(one["generation"])[-1][2])
-            for one in job.attempts()]
+    ends = [(steps[0][2], steps[-1][2]) for steps in map(job.steps, job.attempts()) if steps]
     return [after[0] - before[1] for before, after in zip(ends, ends[1:])]
 
 
 def gives_way(first: Job, to: str, starts: Callable[[], bool]) -> None:
     """Waits until the other one has a place, which `first` gives up in time."""
     wait_until(f"{to} has a place", starts, DEADLINE_S)
-    resized = [one for one in first.attempts() if one["outcome"] == "RESIZED"][-1]
-    last = first.steps(resized["generation"])[-1][2]
+    resized = [first.steps(one) for one in first.attempts() if one["outcome"] == "RESIZED"]
+    last = resized[-1][-1][2]
     print(f"chaos: {first.name} gave way to {to} after {time.monotonic() - last:.1f} s "
           f"without a step")
     assert time.monotonic() - last < SAVES_WITHIN_S, "not every rank was asked to save"
