@@ -24,7 +24,7 @@ from rt._freeze import FreezeNotice
 from rt._json import clean_row, dump, number_at, numbers
 from rt._rules import is_over
 from rt._signals import leave_to_children, set_handler
-from rt._wire import Wire, refusal
+from rt._wire import Wire, greet, refusal
 
 UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
@@ -77,7 +77,7 @@ class Session:
         self.stop_exception: type[BaseException] = TrialStopped
         self.experiment_name = ""
         self.resources: dict[str, Any] = {}
-        self._adopt(self._hello())
+        self._adopt(self._greet(time.monotonic() + deadline_s))
 
     def _adopt(self, reply: dict[str, Any]) -> None:
         control = reply.get("control") or {}
@@ -372,31 +372,30 @@ class Session:
         except ConnectionError:
             self._reconnect()
 
-    def _hello(self) -> dict[str, Any]:
-        self._wire.send(dump({"op": "hello", "token": self._token}))
+    def _greet(self, end: float) -> dict[str, Any]:
+        """The answer to a hello; over another connection if the daemon is replaced meanwhile."""
         while True:
-            message = self._wire.receive(30.0)
-            if message is None:
-                raise ConnectionError("the worker did not answer the hello within 30 s")
-            if "ok" in message and not message["ok"]:
-                error = message.get("error") or {}
-                text = error.get("message", error) if isinstance(error, dict) else error
-                raise RuntimeError(f"the worker refused this process: {text}")
-            if "spooled_seq" in message:
-                return message
-            self._handle(message)
+            try:
+                return greet(self._wire, self._token, self._handle)
+            except ConnectionError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.05)
+            self._dial(end)
+
+    def _dial(self, end: float) -> None:
+        self._wire.close()
+        self._wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
 
     def _reconnect(self) -> None:
         """Reconnects, and sends the reports that are not spooled and the one that is awaited."""
         end = time.monotonic() + self._deadline_s
         while True:
-            self._wire.close()
-            self._wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
+            self._dial(end)
+            reply = self._greet(end)
+            self._last += self._freezes.hear(reply)
             try:
-                reply = self._hello()
-                self._last += self._freezes.hear(reply)
-                self._resend(int(reply.get("spooled_seq") or 0))
-                return
+                return self._resend(int(reply.get("spooled_seq") or 0))
             except ConnectionError:
                 if time.monotonic() >= end:
                     raise
@@ -433,7 +432,8 @@ class Session:
                     self._reconnect()
                 for _ in range(BARRIER_ROUNDS_MAX):
                     try:
-                        spooled = int(self._hello().get("spooled_seq") or 0)
+                        reply = greet(self._wire, self._token, self._handle)
+                        spooled = int(reply.get("spooled_seq") or 0)
                         if spooled >= self._seq or not self._unacked:
                             return
                         self._resend(spooled)

@@ -10,11 +10,12 @@ import select
 import socket
 import time
 from collections import deque
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
-from rt._json import parse
+from rt._json import dump, parse
 
 LINE_BYTES_MAX = 64 << 20  # A longer answer means a broken peer.
+HELLO_WAIT_S = 30.0
 _READ_BYTES = 1 << 16
 
 
@@ -118,6 +119,25 @@ class Wire:
                 raise ConnectionError(f"the other side did not send JSON: {error}") from error
             if isinstance(message, dict):
                 self._messages.append(message)
+
+
+def greet(wire: Wire, token: str, take: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """A worker's answer to hello; `take` gets the messages before it.
+
+    Raises RuntimeError when the worker refuses the token.
+    """
+    wire.send(dump({"op": "hello", "token": token}))
+    while True:
+        message = wire.receive(HELLO_WAIT_S)
+        if message is None:
+            raise ConnectionError(f"the worker did not answer the hello within {HELLO_WAIT_S:g} s")
+        if "ok" in message and not message["ok"]:
+            error = message.get("error") or {}
+            text = error.get("message", error) if isinstance(error, dict) else error
+            raise RuntimeError(f"the worker refused this process: {text}")
+        if "spooled_seq" in message:
+            return message
+        take(message)
 
 
 def refusal(error: Any) -> Exception:

@@ -37,6 +37,7 @@ import start
 import tasks
 import train
 import trials
+import worker_killed
 import wrapped
 from rt_cluster import BIN, ROOT
 
@@ -56,6 +57,7 @@ BENCHES = {
     "many_nodes": light.many_nodes,
     "fleet": light.fleet,
     "loss": loss.loss,
+    "worker_killed": worker_killed.worker_killed,
     "worker_memory": memory.worker_memory,
     "checkpoints": checkpoints.checkpoints,
     "slow_store": slow_store.slow_store,

@@ -3,7 +3,7 @@
 #   tests/bench/run.sh [NAME…] [--peers] [--wheel] [--fsync-delay-ms MS] [--repeats N] [--overload-s S]
 # NAME: trials_1s reports shell_trials digits wrapped submit idle loss slow_store core restart store
 # next_trial planner elastic status fleet checkpoints data_torch data_map train elastic_lib elastic_accuracy
-# elastic_live tasks far_tasks outside_tasks freeze gpu_given_back …; without one, all of them. `loss`, `far_tasks` and `slow_store` need root.
+# elastic_live tasks far_tasks outside_tasks freeze gpu_given_back worker_killed …; without one, all of them. `loss`, `far_tasks` and `slow_store` need root.
 # --wheel: the Python figures are those of the package as `pip install ./python` leaves it.
 # --peers installs Ray in a virtual environment of its own and measures it in the same run.
 # Builds what it needs. A figure is only worth its machine: run it where nothing else runs.

@@ -29,6 +29,7 @@ class FakeWorker:
         self.hellos = 0
         self.paused = False
         self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
+        self.drop_hellos = 0  # So many of them, first of all.
         self.refused: dict[int, dict[str, Any]] = {}  # Reports, and the error of each.
         self.barrier: Callable[[dict[str, Any]], list[Any]] = lambda message: [
             {"op": "passed", "number": message["number"]}
@@ -69,6 +70,8 @@ class FakeWorker:
         op = message["op"]
         if op == "hello":
             self.hellos += 1
+            if self.hellos <= self.drop_hellos:
+                return [None]
             if message["token"] != self.token:
                 return [{"op": "error", "ok": False, "error": {"message": "wrong token"}}]
             return [{"op": "hello", "ok": True, "spooled_seq": self.spooled, **self.hello}]

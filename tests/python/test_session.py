@@ -110,6 +110,15 @@ def test_a_lost_connection_loses_and_repeats_nothing(tmp_path: Path) -> None:
     assert worker.hellos >= 2
 
 
+def test_a_worker_that_is_killed_before_it_answers_the_hello_is_greeted_again(
+    tmp_path: Path,
+) -> None:
+    worker = FakeWorker(str(tmp_path), params={"x": 3})
+    worker.drop_hellos = 2
+    session = Session(worker.path, worker.token, deadline_s=20)
+    assert (session.params, worker.hellos) == ({"x": 3}, 3)
+
+
 def test_a_verdict_lost_with_its_connection_is_asked_for_again(tmp_path: Path) -> None:
     control = {"milestones": [1], "time_attr": "training_iteration"}
     worker, _ = open_session(tmp_path, control=control)

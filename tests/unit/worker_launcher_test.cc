@@ -13,6 +13,7 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/launch/launch_env.h"
+#include "worker/launch/launch_lock.h"
 #include "worker/launch/launcher.h"
 #include "worker/launch/shim_file.h"
 
@@ -168,6 +169,48 @@ TEST_CASE("of what was about to start when its daemon died nothing is left, nor 
   CHECK(second->Recover().empty());
   CHECK_FALSE(Exists(second->DirOf(kFence).path));
   CHECK_FALSE(Exists(second->SocketOf(kFence)));
+}
+
+TEST_CASE("what a group says that it did not start is started again, though the group lives") {
+  OneNode node;
+  auto first = node.Daemon();
+  const pid_t program = OneNode::Start(*first, {"sleep", "100"});
+  const RunDir dir = first->DirOf(kFence);
+  const ProcessIdentity shim = *ReadShimFile(dir.shim()).shim;
+  auto text = ReadFile(dir.shim());
+  REQUIRE(text.ok());
+  const std::string said = text->substr(0, text->find('\n') + 1);  // Who the shim is.
+  REQUIRE(WriteFileAtomic(dir.shim(), said + "group /group\nnot_started\n").ok());
+  first.reset();
+  CHECK(node.Daemon()->Recover().empty());
+  CHECK_FALSE(Exists(dir.path));
+  CHECK(IsAlive(shim));
+  ::kill(program, SIGKILL);
+}
+
+TEST_CASE("the launch lock is held while anybody has the descriptor, and without a file") {
+  const TempDir dir{"lock"};
+  const LaunchLock later(dir.path() + "/lock");
+  CHECK(later.IsHeld());  // Earlier releases made none.
+  auto daemon = std::make_unique<LaunchLock>(dir.path() + "/lock");
+  const int inherited = ::dup(daemon->Hold().value());
+  CHECK(later.IsHeld());
+  daemon.reset();
+  CHECK(later.IsHeld());
+  ::close(inherited);
+  CHECK_FALSE(later.IsHeld());
+}
+
+TEST_CASE("neither a program nor its shim has the launch lock") {
+  OneNode node;
+  auto daemon = node.Daemon();
+  const pid_t program = OneNode::Start(*daemon, {"sleep", "100"});
+  const LaunchLock lock(node.path + "/launch-lock");
+  CHECK(lock.IsHeld());
+  daemon.reset();
+  for (int i = 0; i < 1'000 && lock.IsHeld(); ++i) ::usleep(10'000);  // The nursery ends as well.
+  CHECK_FALSE(lock.IsHeld());
+  CHECK(::kill(program, SIGKILL) == 0);
 }
 
 TEST_CASE("killing the nursery kills no shim, and the next launch has another nursery") {

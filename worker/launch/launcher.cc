@@ -74,6 +74,16 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
   return file;
 }
 
+// Once a shim has begun. Where nobody can begin one any more, it is not waited for.
+ShimFile AwaitShim(const std::string& path, const LaunchLock& lock) {
+  bool is_last = false;
+  return AwaitShimFile(path, [&](const ShimFile& now) {
+    if (is_last || (now.has_shim && !now.not_started)) return true;
+    is_last = !lock.IsHeld();  // What was written before that may not have been read.
+    return false;
+  });
+}
+
 // All of its parts into one directory; of files with one name rank 0's stays.
 absl::Status RestoreCheckpoint(TreeFetcher& fetcher, const LaunchBody& body,
                                const std::string& to) {
@@ -90,8 +100,10 @@ Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
     : options_(std::move(options)), fetcher_(fetcher), dirs_(options_.state_dir),
       cache_(options_.state_dir + "/cache", fetcher),
       cgroups_(Cgroups::FindParent(), options_.state_dir),
-      warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
-      preflights_(options_.node.bin_dir), forker_(options_.state_dir, options_.node.bin_dir) {}
+      launch_lock_(options_.state_dir + "/launch-lock"),
+      warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir, launch_lock_),
+      preflights_(options_.node.bin_dir),
+      forker_(options_.state_dir, options_.node.bin_dir, launch_lock_) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const { return dirs_.Of(fence); }
 std::string Launcher::SocketOf(const Fence& fence) const {
@@ -363,8 +375,8 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   auto text = ReadFile(dir.body());
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (!json.ok()) return std::nullopt;  // Not started: the head will ask again.
-  ShimFile file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.has_shim; });
-  if (!file.has_shim) return std::nullopt;
+  ShimFile file = AwaitShim(dir.shim(), launch_lock_);
+  if (!file.has_shim || file.not_started) return std::nullopt;
   if (!file.shim) {
     RT_LOG(kInfo) << rt::ToString(fence) << ": lost when the machine went down";
     return std::nullopt;
@@ -373,7 +385,9 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   if (!found.body.bundle.empty()) cache_.Keep(found.body.bundle, fence);
   for (const InputFile& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {
-    file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.program || now.exit; });
+    file = AwaitShimFile(
+        dir.shim(), [](const ShimFile& now) { return now.program || now.exit || now.not_started; });
+    if (file.not_started) return std::nullopt;
     found.pid = file.program ? static_cast<uint64_t>(file.program->pid) : 0;
     if (file.program && !IsAlive(*file.program)) {  // Its shim still writes down what nobody saw.
       std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 #include "common/run/subprocess.h"
 #include "worker/core/worker_core.h"
 #include "worker/launch/launch_env.h"
+#include "worker/launch/launch_lock.h"
 #include "worker/launch/port_keeper.h"
 #include "worker/launch/preflight.h"
 #include "worker/launch/run_dirs.h"
@@ -105,6 +106,7 @@ class Launcher {
   RunDirs dirs_;
   TreeCache cache_;
   const Cgroups cgroups_;
+  LaunchLock launch_lock_;
   WarmServers warm_;
   Preflights preflights_;
   PortKeeper ports_;

@@ -53,6 +53,7 @@ ShimFile ReadShimFile(const std::string& path) {
       exit = {};
     }
     if (key == "group") file.group = value;
+    if (key == "not_started") file.not_started = true;
     if (key == "program") file.program = IdentityIn(value, boot_id);
     if (key == "exit_code") exit.exit_code = std::atoi(value.c_str());
     if (key == "signal") exit.signal = std::atoi(value.c_str());

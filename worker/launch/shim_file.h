@@ -2,6 +2,7 @@
 //   shim PID STARTTIME BOOT_ID     first of all; a second one when a warm start came to nothing:
 //                                  what stands before it does not count
 //   group SOCKET                   the shim is that of a group (shim_group.h)
+//   not_started                    by a group: it was not, and never will be, by this shim
 //   program PID STARTTIME BOOT_ID  the user's process, once exec succeeded
 //   exit_code N, signal N, launch_failed 0|1, reason TEXT, ended
 //                                  in one write: the last thing the shim does
@@ -26,6 +27,7 @@ struct ShimFile {
   bool has_shim = false;                // A shim was there, in this boot or an earlier one.
   std::optional<ProcessIdentity> shim;  // Of this boot only, as everything that follows.
   std::optional<ProcessIdentity> program;
+  bool not_started = false;
   std::string group;  // The group's socket; empty: a shim of its own.
   std::optional<ExitFacts> exit;
   std::string over_memory;  // Why it was killed, if that is why.

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "common/base/status.h"
+#include "worker/shim/fork_shims.h"
 #include "worker/shim/send_with.h"
 
 namespace rt::worker {
@@ -32,6 +33,7 @@ void ShimForker::Close() {
 }
 
 absl::Status ShimForker::Open() {
+  RT_ASSIGN_OR_RETURN(const int lock, lock_.Hold());
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoStatus(errno, "socketpair");
@@ -40,7 +42,7 @@ absl::Status ShimForker::Open() {
   auto process = Subprocess::Spawn(
       {.argv = {bin_dir_ + "/rt-shim", "--nursery", state_dir_, std::string(kReservedBytes, '.')},
        .cwd = state_dir_,
-       .fds = {{null, 0}, {null, 1}, {null, 2}, {ends[1], 3}},
+       .fds = {{null, 0}, {null, 1}, {null, 2}, {ends[1], 3}, {lock, kLaunchLock}},
        .setsid = true});
   ::close(null);
   ::close(ends[1]);

@@ -8,13 +8,14 @@
 
 #include "absl/status/status.h"
 #include "common/run/subprocess.h"
+#include "worker/launch/launch_lock.h"
 
 namespace rt::worker {
 
 class ShimForker {
  public:
-  ShimForker(std::string state_dir, std::string bin_dir)
-      : state_dir_(std::move(state_dir)), bin_dir_(std::move(bin_dir)) {}
+  ShimForker(std::string state_dir, std::string bin_dir, LaunchLock& lock)
+      : state_dir_(std::move(state_dir)), bin_dir_(std::move(bin_dir)), lock_(lock) {}
   ~ShimForker();
   // A shim for the run directory, which reads `input` and writes to `output`. Both stay open here.
   absl::Status Start(const std::string& run_dir, int input, int output);
@@ -27,6 +28,7 @@ class ShimForker {
 
   const std::string state_dir_;
   const std::string bin_dir_;
+  LaunchLock& lock_;
   std::mutex mutex_;
   std::optional<Subprocess> process_;
   int control_ = -1;

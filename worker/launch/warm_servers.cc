@@ -102,9 +102,10 @@ std::string ServerSpec(const LaunchBody& body, const std::string& cwd,
 
 }  // namespace
 
-WarmServers::WarmServers(std::string state_dir, std::string runtime_dir, std::string bin_dir)
+WarmServers::WarmServers(std::string state_dir, std::string runtime_dir, std::string bin_dir,
+                         LaunchLock& lock)
     : state_dir_(std::move(state_dir)), runtime_dir_(std::move(runtime_dir)),
-      bin_dir_(std::move(bin_dir)) {
+      bin_dir_(std::move(bin_dir)), lock_(lock) {
   RemoveLeftovers();
 }
 
@@ -199,6 +200,7 @@ absl::StatusOr<WarmServers::Group*> WarmServers::GroupFor(const LaunchBody& body
 absl::Status WarmServers::StartGroup(Group& group, const LaunchBody& body,
                                      const std::string& tree) {
   RT_RETURN_IF_ERROR(EnsureDirectory(group.directory));
+  RT_ASSIGN_OR_RETURN(const int lock, lock_.Hold());
   RT_ASSIGN_OR_RETURN(const std::string cwd, MakeWorkDir(body, tree, group.directory + "/work"));
   RT_ASSIGN_OR_RETURN(int spec, MemoryFile(ServerSpec(body, cwd, group.directory)));
   auto listener = Listen(group.socket);
@@ -212,7 +214,8 @@ absl::Status WarmServers::StartGroup(Group& group, const LaunchBody& body,
     auto shim = Subprocess::Spawn(
         {.argv = {bin_dir_ + "/rt-shim", "--group", group.directory, group.socket},
          .cwd = group.directory,
-         .fds = {{spec, 0}, {null, 1}, {null, 2}, {*listener, 3}, {keeper[1], 4}},
+         .fds =
+             {{spec, 0}, {null, 1}, {null, 2}, {*listener, 3}, {keeper[1], 4}, {lock, kLaunchLock}},
          .setsid = true});
     ready = shim.status();
     if (shim.ok()) group.shim.emplace(std::move(*shim));

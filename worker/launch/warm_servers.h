@@ -15,12 +15,14 @@
 #include "absl/status/statusor.h"
 #include "common/run/subprocess.h"
 #include "worker/launch/launch_body.h"
+#include "worker/launch/launch_lock.h"
 
 namespace rt::worker {
 
 class WarmServers {
  public:
-  WarmServers(std::string state_dir, std::string runtime_dir, std::string bin_dir);
+  WarmServers(std::string state_dir, std::string runtime_dir, std::string bin_dir,
+              LaunchLock& lock);
   ~WarmServers();
 
   // Whether this launch is one for a server: a Python function or class, or an executor of tasks,
@@ -75,6 +77,7 @@ class WarmServers {
   const std::string state_dir_;
   const std::string runtime_dir_;
   const std::string bin_dir_;
+  LaunchLock& lock_;
   std::mutex mutex_;
   std::condition_variable changed_;          // A group was started, or could not be.
   std::set<std::string> starting_;           // Keys.

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "worker/shim/fork_shims.h"
 #include "worker/shim/send_with.h"
 
 namespace rt::worker {
@@ -89,13 +90,16 @@ class Group {
       : spec_(spec), socket_path_(std::move(socket_path)), signals_(signals) {}
 
   int Run() {
-    for (int fd : {kListener, kKeeper}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    for (int fd : {kListener, kKeeper, kLaunchLock}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     ::fcntl(kListener, F_SETFL, O_NONBLOCK);
     identity_ = IdentityOf(::getpid());
     boot_ = BootId();
     const std::string failed = StartServer();
     if (!failed.empty()) Refuse(failed);
-    while (!closing_ || !attempts_.empty() || control_ >= 0 || !Children().empty()) RunOnce();
+    while (!closing_ || !attempts_.empty() || control_ >= 0 || !Children().empty()) {
+      RunOnce();
+      if (closing_ && control_ < 0) Close(lock_);
+    }
     ::unlink(socket_path_.c_str());
     return 0;
   }
@@ -234,6 +238,7 @@ class Group {
   // It was not started, and will not be: the daemon starts it cold.
   void OnNotStarted(Attempt& attempt, const std::string& answer) {
     if (attempt.stage != Stage::kQueued && attempt.stage != Stage::kForwarded) return;
+    if (attempt.record) attempt.record->Write("not_started\n");
     for (int fd : attempt.connections) Send(fd, answer);
     Forget(attempt);
   }
@@ -326,11 +331,11 @@ class Group {
     attempt.directory = fields[1];
     attempt.token = fields[2];
     attempt.cgroup = fields[5];
+    if (closing_) return OnNotStarted(attempt, Refusal());
     const auto bytes_max = std::strtoull(fields[3].c_str(), nullptr, 10);
     const size_t kept = std::strtoull(fields[4].c_str(), nullptr, 10);
     attempt.out_log = std::make_unique<SegmentedLog>(fields[1], "stdout", bytes_max, kept);
     attempt.err_log = std::make_unique<SegmentedLog>(fields[1], "stderr", bytes_max, kept);
-    if (closing_) return OnNotStarted(attempt, Refusal());
     if (ready_) Forward(attempt);
   }
 
@@ -449,6 +454,7 @@ class Group {
   std::string boot_;
   pid_t server_ = -1;
   int control_ = -1;
+  int lock_ = kLaunchLock;
   int server_out_ = -1;
   int server_err_ = -1;
   Preamble out_preamble_;

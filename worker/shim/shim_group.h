@@ -6,7 +6,8 @@
 // Standard input: the server's launch spec, as for a single launch. Descriptor 3: the listening
 // SOCK_SEQPACKET socket, which the group removes as it ends. Descriptor 4: the keeper, a socket
 // that the daemon holds. When it closes, or the server dies, nothing new is started; the server is
-// killed, and the group ends with its last attempt.
+// killed, and the group ends with its last attempt. Descriptor 5: worker/launch/launch_lock.h,
+// which it keeps until the server is gone and nothing more can be started.
 //
 // A daemon connects once per attempt and sends NUL-terminated fields:
 //   launch RUN_DIR TOKEN BYTES_PER_LOG_FILE FILES_KEPT CGROUP   with a descriptor of its spec;

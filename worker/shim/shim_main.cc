@@ -103,7 +103,8 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
   ::setsid();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const bool group = !group_socket.empty();
-  ::syscall(SYS_close_range, group ? 5u : 3u, ~0u, 0u);
+  if (!group) ::syscall(SYS_close_range, 3u, kLaunchLock - 1u, 0u);
+  ::syscall(SYS_close_range, kLaunchLock + 1u, ~0u, 0u);
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t mask;
   sigemptyset(&mask);
@@ -114,6 +115,7 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
   if (group) return ReadSpec(STDIN_FILENO, spec) ? RunGroup(spec, group_socket, signals) : 1;
   ShimRecord record(directory);
   if (!record.Write("shim " + IdentityOf(::getpid()))) return 1;
+  ::close(kLaunchLock);
   return record.WriteEnd(ReadSpec(STDIN_FILENO, spec) ? Run(record, spec, signals)
                                                       : LaunchFailed("unreadable launch spec"))
              ? 0
