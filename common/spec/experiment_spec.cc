@@ -336,20 +336,25 @@ absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
   return CheckPoints(spec.space, points, "search/" + name + "/points", learns);
 }
 
-// Each known result has as many numbers as the search reads of a trial.
+// Each known result has as many numbers as the search reads of a trial, and a configuration whose
+// numbers are numbers.
 absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
   const Json* evaluated = spec.search.options.Find("evaluated");
   if (evaluated == nullptr || evaluated->array().empty()) return absl::OkStatus();
   const std::string& name = json.Find("search")->object().front().first;
   const std::vector<std::string> keys = spec.OutcomeKeys();
   for (size_t i = 0; i < evaluated->array().size(); ++i) {
+    const std::string path = "search/" + name + "/evaluated/" + std::to_string(i);
+    if (const Json* config = evaluated->array()[i].Find("config"); config != nullptr)
+      RT_RETURN_IF_ERROR(
+          CheckNumbers(spec.space, *config, path + "/config", ", or leave the result out", false));
     const Json& value = *evaluated->array()[i].Find("value");
     const bool is_list = value.is_array();
     if (value.is_null() || (is_list ? value.array().size() == keys.size() : keys.empty())) continue;
-    return SpecError("search/" + name + "/evaluated/" + std::to_string(i) + "/value",
-                     keys.empty() ? "must be one number"
-                                  : "must be a list of " + std::to_string(keys.size()) +
-                                        " numbers: of " + Join(keys, ", "));
+    return SpecError(path + "/value", keys.empty()
+                                          ? "must be one number"
+                                          : "must be a list of " + std::to_string(keys.size()) +
+                                                " numbers: of " + Join(keys, ", "));
   }
   return absl::OkStatus();
 }

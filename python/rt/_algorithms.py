@@ -85,4 +85,6 @@ def _range_text(option: dict[str, Any]) -> str:
     lower, upper = option["lower"], option["upper"]
     if upper is None:
         return f"{'above' if option['open'] else 'at least'} {lower:g}"
+    if option["open"]:
+        return f"above {lower:g} and at most {upper:g}"
     return f"between {lower:g} and {upper:g}"

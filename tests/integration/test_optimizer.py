@@ -149,8 +149,17 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "told before"):
             optimizer.tell(trial, 0.1)
         self.assertEqual(trial.value, 1.0)
-        with self.assertRaisesRegex(ValueError, "n must be at least 1"):
-            optimizer.ask(n=0)
+        for told in ("1.0", b"1"):  # As a row's metric on a cluster.
+            with self.assertRaisesRegex(ValueError, "the value must be a number, not b?'1"):
+                optimizer.tell(optimizer.ask(), told)
+        for count, words in ((0, "n must be at least 1, not 0"), (2 ** 70, "n must be at most"),
+                             (1.5, "n must be a whole number, not 1.5")):
+            with self.assertRaisesRegex(ValueError, words):
+                optimizer.ask(n=count)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "x: tune.uniform is the function, not a"):
+            Optimizer({"x": tune.uniform})
+        with self.assertRaisesRegex(ValueError, "metric must be the name of a value, not ''"):
+            Optimizer({"x": tune.uniform(0, 1)}, metric="")
         with self.assertRaisesRegex(ValueError, "tpe does not search a grid"):
             Optimizer({"x": tune.grid_search([1])}, algorithm="tpe")
         with self.assertRaisesRegex(ValueError, "unknown search algorithm 'tpee'"):
@@ -212,6 +221,49 @@ class OptimizerTest(unittest.TestCase):
         optimizer.close()
         with self.assertRaisesRegex(ValueError, "this Optimizer was closed"):
             optimizer.ask()
+
+    def test_what_is_added_has_numbers_that_the_space_could_draw(self) -> None:
+        space = {"lr": tune.uniform(0, 1), "n": {"k": tune.randint(1, 9)},
+                 "net": tune.choice([{"of": "a", "w": tune.lograndint(4, 64)},
+                                     {"of": "b", "w": tune.uniform(0, 1)}])}
+        good = {"lr": 0.5, "n": {"k": 3}, "net": {"of": "a", "w": 8}}
+        for algorithm in ("tpe", "random"):
+            optimizer = self.optimizer(space, metric="loss", algorithm=algorithm, seed=1)
+            for config, value, words in (
+                    ({**good, "n": {"k": 2.5}}, 1.0,
+                     "config/n/k: must be a whole number, not 2.5 .give a value such as "
+                     "space/n/k draws"),
+                    ({**good, "n/k": True}, 1.0, "config/n/k: must be a whole number, not true"),
+                    ({**good, "lr": "0.5"}, 1.0, "config/lr: must be a number, not \"0.5\""),
+                    ({**good, "lr": math.nan}, 1.0, "config/lr: must be a"),
+                    (good, "x", "the value must be a number, not 'x'"),
+                    (good, None, "needs a value"),
+                    (good, {"los": 1}, "'loss' is not in what was told")):
+                with self.assertRaisesRegex(ValueError, words):
+                    optimizer.add(config, value)
+            self.assertEqual(optimizer.trials, [])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                optimizer.add({**good, "n": {"k": 3.0}}, 1.0)
+                optimizer.add({**good, "net": {"of": "b", "w": 0.5}}, 2.0)
+            self.assertEqual([trial.number for trial in optimizer.trials], [0, 1])
+            self.assertEqual(optimizer.ask().number, 2)  # The program counts the same trials.
+
+    def test_a_trial_is_told_to_the_optimizer_that_was_asked(self) -> None:
+        space = {"x": tune.uniform(0, 1)}
+        first, second = self.optimizer(space, seed=1), self.optimizer(space, seed=2)
+        trial, other = first.ask(), second.ask()
+        with self.assertRaisesRegex(ValueError, "trial 0 is of another Optimizer"):
+            second.tell(trial, 1.0)
+        self.assertIsNone(other.value)
+        self.restored(first).tell(trial, 1.0)  # It is the same search.
+        first.tell(trial, 1.0)
+
+    def test_a_choice_of_nan_is_nan(self) -> None:
+        optimizer = self.optimizer({"x": tune.choice([math.nan]), "y": math.inf}, seed=1)
+        config = optimizer.ask().config
+        self.assertTrue(math.isnan(config["x"]))
+        self.assertEqual(config["y"], math.inf)
 
     def test_a_file_that_names_what_is_not_there_was_not_saved_by_an_optimizer(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

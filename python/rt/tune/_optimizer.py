@@ -9,15 +9,16 @@ import pickle
 import random
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from rt import cloudpickle
 from rt._computed import computed, grids, resolve
 from rt._driver import BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
-from rt._json import shown
+from rt._json import numbers, shown, unboxed
 from rt._seeds import as_seed, draw_seed
-from rt._slips import notes_of_points
+from rt._slips import check_space, notes_of_points, place_of_call, whole
 from rt._values import restore_values
 from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
@@ -25,6 +26,7 @@ from rt.tune._utils import flatten_dict, unflatten_dict
 
 _FORMAT = 1  # Of what save() writes.
 _MASK = 2**63 - 1
+_ASK_MAX = 10_000  # Trials of one request, as in cli/bridge/optimizer.cc.
 
 
 class OptimizerTrial:
@@ -38,6 +40,7 @@ class OptimizerTrial:
     """
 
     values: Optional[list[float]] = None
+    _optimizer = ""  # By which it was asked for.
 
     def __init__(self, number: int, config: dict[str, Any], fallback: str = "") -> None:
         self.number = number
@@ -55,6 +58,14 @@ class OptimizerTrial:
     def __repr__(self) -> str:
         state = "error" if self.error else self.value
         return f"OptimizerTrial({self.number}, {self.config}, {state})"
+
+
+@dataclass
+class _Outcome:
+    error: bool
+    value: Optional[float] = None
+    values: Optional[list[float]] = None
+    intermediate: list[float] = field(default_factory=list)
 
 
 class Optimizer:
@@ -99,7 +110,7 @@ class Optimizer:
             if each not in ("min", "max"):
                 raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
         for name in metric if isinstance(metric, list) else [metric]:
-            if name is not None and not isinstance(name, str):
+            if name is not None and (not isinstance(name, str) or not name):
                 raise ValueError(f"metric must be the name of a value, not {name!r}")
         self._takes_lists = isinstance(metric, list)
         if isinstance(metric, list) and isinstance(mode, list) and len(metric) == len(mode) == 1:
@@ -110,6 +121,7 @@ class Optimizer:
                 f"not {shown(constraints)}"
             )
         self.constraints = dict(constraints or {})
+        check_space(space, place_of_call())
         search = _algorithm(algorithm, points_to_evaluate, options)
         unknown = notes_of_points(space, getattr(search, "points", []))
         if unknown:
@@ -122,6 +134,7 @@ class Optimizer:
         self._search = search.to_spec()
         self._wire: list[dict[str, Any]] = []  # The configurations as the program proposed them.
         self._told: list[int] = []  # The numbers of told trials, in the order of telling.
+        self._id = os.urandom(8).hex()
         self._open()
 
     def _open(self, saved: bool = False) -> None:
@@ -155,9 +168,9 @@ class Optimizer:
 
         Where a grid is used up the list is shorter, and without `n` the result is None.
         """
-        count = 1 if n is None else n
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"n must be at least 1, not {n!r}")
+        count = 1 if n is None else whole("n", n, least=1)
+        if count > _ASK_MAX:
+            raise ValueError(f"n must be at most {_ASK_MAX}, not {shown(n)}")
         asked = self._call("ask", n=count)["trials"]
         trials = [self._add(each["params"], each.get("fallback", "")) for each in asked]
         if n is not None:
@@ -167,10 +180,13 @@ class Optimizer:
     def _add(self, params: dict[str, Any], fallback: str) -> OptimizerTrial:
         number = len(self.trials)
         self._wire.append(params)
-        config = restore_values(copy.deepcopy(params), self._table)
+        config = restore_values(numbers(copy.deepcopy(params)), self._table)
         if self._computed:
             config = resolve(config, self._computed, random.Random(f"{self.seed}:{number}"))
-        trial = OptimizerTrial(number, config, fallback)
+        return self._append(OptimizerTrial(number, config, fallback))
+
+    def _append(self, trial: OptimizerTrial) -> OptimizerTrial:
+        trial._optimizer = self._id
         self.trials.append(trial)
         return trial
 
@@ -193,9 +209,14 @@ class Optimizer:
         known = self._known(trial)
         if known.error or known.value is not None or known.values is not None:
             raise ValueError(f"the result of trial {known.number} was told before")
+        self._record(known, self._outcome(value, error, intermediate))
+
+    def _outcome(
+        self, value: Any, error: Any, intermediate: Optional[Iterable[float]] = None
+    ) -> _Outcome:
+        """What tell() and add() were given. Raises ValueError where it is no result."""
         if self._names:
-            self._tell_outcome(known, value, error)
-            return
+            return self._outcome_of_several(value, error)
         if self._takes_lists and isinstance(value, (list, tuple)) and len(value) == 1:
             value = value[0]
         values = _numbers("intermediate", intermediate)
@@ -206,9 +227,12 @@ class Optimizer:
         finite = [each for each in told if math.isfinite(each)]
         best = (min if self.mode == "min" else max)(finite, default=None)
         failed = bool(error) or best is None
-        self._tell(known.number, None if failed else best)
-        known.intermediate = values
-        known.error, known.value = failed, None if failed else best
+        return _Outcome(failed, None if failed else best, intermediate=values)
+
+    def _record(self, known: OptimizerTrial, outcome: _Outcome) -> None:
+        self._tell(known.number, None if self._names else outcome.value, outcome.values)
+        known.error, known.value, known.values = outcome.error, outcome.value, outcome.values
+        known.intermediate = outcome.intermediate
         self._told.append(known.number)
 
     @property
@@ -218,7 +242,7 @@ class Optimizer:
         several = isinstance(self.metric, list) and len(self.metric) > 1
         return [*metric, *self.constraints] if several or self.constraints else []
 
-    def _tell_outcome(self, known: OptimizerTrial, value: Any, error: Any) -> None:
+    def _outcome_of_several(self, value: Any, error: Any) -> _Outcome:
         names = self._names
         if isinstance(value, dict):
             lacking = [name for name in names if name not in value]
@@ -230,12 +254,10 @@ class Optimizer:
         if value is not None and (not isinstance(value, (list, tuple)) or len(value) != len(names)):
             raise ValueError(f"the values must be a list of {', '.join(names)}, not {value!r}")
         values = _numbers("the values", value)
-        known.error = bool(error) or not values or any(map(math.isnan, values))
-        known.values = None if known.error else values
-        if known.values and not isinstance(self.metric, list) and self._keeps(values[1:]):
-            known.value = values[0]
-        self._tell(known.number, None, known.values)
-        self._told.append(known.number)
+        if error or not values or any(map(math.isnan, values)):
+            return _Outcome(True)
+        counts = not isinstance(self.metric, list) and self._keeps(values[1:])
+        return _Outcome(False, values[0] if counts else None, values)
 
     @property
     def best_trials(self) -> list[OptimizerTrial]:
@@ -274,7 +296,8 @@ class Optimizer:
 
         config: all parameters of the space, also with flat names ("model/lr"). value, error: as of
         tell(). Nothing is learned from a configuration that lies outside the space, or lacks a
-        parameter; a warning says so. Raises ValueError for parameters that the space does not have.
+        parameter; a warning says so. Raises ValueError for parameters that the space does not have,
+        for 2.5 or a text where it has whole numbers, and for what is no value; nothing is added.
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
@@ -283,20 +306,22 @@ class Optimizer:
             raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
         is_flat = any(isinstance(key, str) and "/" in key for key in config)
         wire = json_config(unflatten_dict(flatten_dict(config)) if is_flat else config)
+        outcome = self._outcome(value, error)
         unused = self._call("add", params=[wire], elsewhere=True)["unused"]
         if unused:
             text = f"{shown(config)} lies outside the space or lacks a parameter"
             warnings.warn(f"Optimizer.add: {text}; nothing is learned from it", stacklevel=2)
         self._wire.append({} if unused else wire)
-        trial = OptimizerTrial(len(self.trials), copy.deepcopy(config))
-        self.trials.append(trial)
-        self.tell(trial, value, error=error)
+        trial = self._append(OptimizerTrial(len(self.trials), copy.deepcopy(config)))
+        self._record(trial, outcome)
         return trial
 
     def _known(self, trial: Union[OptimizerTrial, int]) -> OptimizerTrial:
-        number = trial.number if isinstance(trial, OptimizerTrial) else trial
+        number = unboxed(trial.number if isinstance(trial, OptimizerTrial) else trial)
         if isinstance(number, bool) or not isinstance(number, int):
             raise ValueError(f"trial must be what ask() returned, or its number, not {trial!r}")
+        if isinstance(trial, OptimizerTrial) and trial._optimizer != self._id:
+            raise ValueError(f"trial {number} is of another Optimizer")
         if not 0 <= number < len(self.trials):
             raise ValueError(f"trial {number} was not asked for")
         return self.trials[number]
@@ -311,7 +336,7 @@ class Optimizer:
         if value is None:
             return None
         try:
-            return float(value)
+            return _float(value)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"the value must be a number, not {shown(value)}") from None
 
@@ -336,6 +361,7 @@ class Optimizer:
             "told": self._told,
             "constraints": self.constraints,
             "takes_lists": self._takes_lists,
+            "id": self._id,
         }
         part = f"{path}.{os.getpid()}.part"
         try:
@@ -368,6 +394,7 @@ class Optimizer:
         self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
         self.constraints = state.get("constraints", {})
         self._takes_lists = bool(state.get("takes_lists"))
+        self._id = state.get("id", "")
         self._open(saved=True)
         self._call("add", params=self._wire)
         for number in self._told:
@@ -386,10 +413,16 @@ class Optimizer:
         self.close()
 
 
+def _float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a text, as in a search on a cluster")
+    return float(value)
+
+
 def _numbers(name: str, values: Optional[Iterable[Any]]) -> list[float]:
     """The floats of what may be a list. Raises ValueError for anything else."""
     try:
-        return [float(each) for each in values or ()]
+        return [_float(each) for each in values or ()]
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a list of numbers, not {shown(values)}") from None
 
