@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import copy
 import math
+import os
+import signal
 import sys
 import tempfile
 import unittest
@@ -258,6 +262,68 @@ class OptimizerTest(unittest.TestCase):
         self.assertIsNone(other.value)
         self.restored(first).tell(trial, 1.0)  # It is the same search.
         first.tell(trial, 1.0)
+
+    def test_threads_get_the_configurations_of_their_numbers(self) -> None:
+        space = {"x": tune.uniform(0, 1)}
+        expected = [trial.config for trial in
+                    self.optimizer(space, algorithm="random", seed=3).ask(n=400)]
+        optimizer = self.optimizer(space, algorithm="random", seed=3)
+
+        def work(_: int) -> None:
+            trial = optimizer.ask()
+            optimizer.tell(trial, trial.config["x"])
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        self.addCleanup(sys.setswitchinterval, interval)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(400)))
+        self.assertEqual([trial.config for trial in optimizer.trials], expected)
+        self.assertEqual([trial.number for trial in optimizer.trials], list(range(400)))
+
+    def test_an_interrupted_exchange_changes_nothing(self) -> None:
+        space = {"x": tune.uniform(0, 1), "fails": tune.sample_from(lambda config: 1 // fails[0])}
+        fails = [1]
+        optimizer = self.optimizer(space, seed=1, startup_trials=3)
+        expected = self.optimizer(space, seed=1, startup_trials=3)
+        for number in range(6):
+            optimizer.tell(optimizer.ask(), number)
+            expected.tell(expected.ask(), number)
+        call = optimizer._bridge.call
+
+        def interrupted(op: str, **fields: object) -> None:
+            call(op, **fields)
+            raise KeyboardInterrupt
+        optimizer._bridge.call = interrupted  # type: ignore[method-assign]
+        with self.assertRaises(KeyboardInterrupt):
+            optimizer.ask()
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        os.kill(optimizer._bridge._child.pid, signal.SIGKILL)
+        with self.assertRaisesRegex(RuntimeError, "the process of this Optimizer ended: rt bridge "
+                                                  "was killed by signal 9 .the next call starts"):
+            optimizer.tell(6, 6.0)
+        optimizer.tell(6, 6.0)
+        expected.tell(6, 6.0)
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        fails[0] = 0
+        with self.assertRaises(ZeroDivisionError):
+            optimizer.ask()
+        fails[0] = 1
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        self.assertEqual(self.restored(optimizer).ask().config, expected.ask().config)
+
+    def test_an_optimizer_belongs_to_its_process(self) -> None:
+        optimizer = self.optimizer({"x": tune.uniform(0, 1)}, seed=1)
+        with self.assertRaisesRegex(TypeError, "it has a process; use save"):
+            copy.deepcopy(optimizer)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                optimizer.ask()
+            except ValueError as error:
+                os._exit(7 if "belongs to the process that made it" in str(error) else 1)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7)
+        self.assertEqual(optimizer.ask().number, 0)
 
     def test_a_choice_of_nan_is_nan(self) -> None:
         optimizer = self.optimizer({"x": tune.choice([math.nan]), "y": math.inf}, seed=1)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
 import pickle
 import random
+import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from rt import cloudpickle
 from rt._computed import computed, grids, resolve
-from rt._driver import BridgeDriver, find_binary
+from rt._driver import BRIDGE_ENDED, BridgeDriver, find_binary
 from rt._encode import encode_space, json_config
+from rt._errors import RtError
 from rt._json import numbers, shown, unboxed
 from rt._seeds import as_seed, draw_seed
 from rt._slips import check_space, notes_of_points, place_of_call, whole
@@ -42,7 +45,10 @@ class OptimizerTrial:
     values: Optional[list[float]] = None
     _optimizer = ""  # By which it was asked for.
 
-    def __init__(self, number: int, config: dict[str, Any], fallback: str = "") -> None:
+    def __init__(
+        self, number: int, config: dict[str, Any], fallback: str = "", optimizer: str = ""
+    ) -> None:
+        self._optimizer = optimizer
         self.number = number
         self.config = config
         self.fallback = fallback
@@ -79,8 +85,9 @@ class Optimizer:
     metric and mode may be lists, for several objectives, and constraints is as of TuneConfig.
     tell() takes a dict then, or the values of the objectives and constraints as a list, and
     best_trials has the front.
-    Any number of trials may be open at a time, and they may be told in any order. A grid is used up
-    after its points. It holds a process of `rt` until close(), or the end of a `with` block.
+    Any number of trials may be open at a time, and they may be told in any order, from any thread.
+    A grid is used up after its points. It holds a process of `rt` until close(), or the end of a
+    `with` block.
     Raises ValueError for a space, an algorithm or an option that is not valid.
 
     >>> optimizer = Optimizer({"x": tune.uniform(-1, 1)}, mode="min", algorithm="tpe", seed=1)
@@ -135,6 +142,7 @@ class Optimizer:
         self._wire: list[dict[str, Any]] = []  # The configurations as the program proposed them.
         self._told: list[int] = []  # The numbers of told trials, in the order of telling.
         self._id = os.urandom(8).hex()
+        self._lock, self._pid, self._is_behind = threading.RLock(), os.getpid(), False
         self._open()
 
     def _open(self, saved: bool = False) -> None:
@@ -158,10 +166,43 @@ class Optimizer:
             self._bridge.close()
             raise
 
-    def _call(self, op: str, **fields: Any) -> Any:
+    @contextlib.contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """The program and this object change together, for one thread at a time.
+
+        Where one of them did not change, as after Ctrl-C, the program is started again before the
+        next exchange, and told what this object knows.
+        """
         if self._closed:
             raise ValueError("this Optimizer was closed; restore() continues one that was saved")
-        return self._bridge.call(op, **fields)
+        if self._pid != os.getpid():
+            text = "this Optimizer belongs to the process that made it, not to a fork of it; "
+            raise ValueError(text + "ask and tell there, or save() it there and restore() it here")
+        with self._lock:
+            if self._is_behind:
+                self._bridge.close()
+                self._open(saved=True)
+                self._replay()
+            self._is_behind = True
+            yield
+            self._is_behind = False
+
+    def _replay(self) -> None:
+        self._call("add", params=self._wire)
+        for number in self._told:
+            self._tell(number, self.trials[number].value, self.trials[number].values)
+
+    def _call(self, op: str, **fields: Any) -> Any:
+        try:
+            return self._bridge.call(op, **fields)
+        except Exception as error:
+            if not isinstance(error, RtError) or error.code != BRIDGE_ENDED:
+                self._is_behind = False  # It refused, and nothing changed.
+                raise
+            why = str(error).partition(": ")[2]
+            text = f"the process of this Optimizer ended{': ' if why else ''}{why}"
+            hint = "the next call starts it again, with all that was told"
+            raise RtError(text, BRIDGE_ENDED, hint) from None
 
     def ask(self, n: Optional[int] = None) -> Any:
         """The next trial; with `n`, a list of the next n trials.
@@ -171,24 +212,21 @@ class Optimizer:
         count = 1 if n is None else whole("n", n, least=1)
         if count > _ASK_MAX:
             raise ValueError(f"n must be at most {_ASK_MAX}, not {shown(n)}")
-        asked = self._call("ask", n=count)["trials"]
-        trials = [self._add(each["params"], each.get("fallback", "")) for each in asked]
+        with self._exchange():
+            first = len(self.trials)
+            asked = self._call("ask", n=count)["trials"]
+            trials = [self._made(first + i, each) for i, each in enumerate(asked)]
+            self._wire += [each["params"] for each in asked]
+            self.trials += trials
         if n is not None:
             return trials
         return trials[0] if trials else None
 
-    def _add(self, params: dict[str, Any], fallback: str) -> OptimizerTrial:
-        number = len(self.trials)
-        self._wire.append(params)
-        config = restore_values(numbers(copy.deepcopy(params)), self._table)
+    def _made(self, number: int, asked: dict[str, Any]) -> OptimizerTrial:
+        config = restore_values(numbers(copy.deepcopy(asked["params"])), self._table)
         if self._computed:
             config = resolve(config, self._computed, random.Random(f"{self.seed}:{number}"))
-        return self._append(OptimizerTrial(number, config, fallback))
-
-    def _append(self, trial: OptimizerTrial) -> OptimizerTrial:
-        trial._optimizer = self._id
-        self.trials.append(trial)
-        return trial
+        return OptimizerTrial(number, config, asked.get("fallback", ""), self._id)
 
     def tell(
         self,
@@ -207,9 +245,12 @@ class Optimizer:
         Raises ValueError for a trial that is not one of these, or was told before.
         """
         known = self._known(trial)
-        if known.error or known.value is not None or known.values is not None:
-            raise ValueError(f"the result of trial {known.number} was told before")
-        self._record(known, self._outcome(value, error, intermediate))
+        with self._lock:
+            if known.error or known.value is not None or known.values is not None:
+                raise ValueError(f"the result of trial {known.number} was told before")
+            outcome = self._outcome(value, error, intermediate)
+            with self._exchange():
+                self._record(known, outcome)
 
     def _outcome(
         self, value: Any, error: Any, intermediate: Optional[Iterable[float]] = None
@@ -307,13 +348,15 @@ class Optimizer:
         is_flat = any(isinstance(key, str) and "/" in key for key in config)
         wire = json_config(unflatten_dict(flatten_dict(config)) if is_flat else config)
         outcome = self._outcome(value, error)
-        unused = self._call("add", params=[wire], elsewhere=True)["unused"]
+        with self._exchange():
+            unused = self._call("add", params=[wire], elsewhere=True)["unused"]
+            trial = OptimizerTrial(len(self.trials), copy.deepcopy(config), optimizer=self._id)
+            self._wire.append({} if unused else wire)
+            self.trials.append(trial)
+            self._record(trial, outcome)
         if unused:
             text = f"{shown(config)} lies outside the space or lacks a parameter"
             warnings.warn(f"Optimizer.add: {text}; nothing is learned from it", stacklevel=2)
-        self._wire.append({} if unused else wire)
-        trial = self._append(OptimizerTrial(len(self.trials), copy.deepcopy(config)))
-        self._record(trial, outcome)
         return trial
 
     def _known(self, trial: Union[OptimizerTrial, int]) -> OptimizerTrial:
@@ -395,11 +438,13 @@ class Optimizer:
         self.constraints = state.get("constraints", {})
         self._takes_lists = bool(state.get("takes_lists"))
         self._id = state.get("id", "")
+        self._lock, self._pid, self._is_behind = threading.RLock(), os.getpid(), False
         self._open(saved=True)
-        self._call("add", params=self._wire)
-        for number in self._told:
-            self._tell(number, self.trials[number].value, self.trials[number].values)
+        self._replay()
         return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Optimizer cannot be pickled or copied: it has a process; use save()")
 
     def close(self) -> None:
         """Ends the process of `rt`; safe to repeat."""
