@@ -1,5 +1,6 @@
 #include "common/spec/experiment_spec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -365,6 +366,9 @@ absl::Status CheckSize(const ExperimentSpec& spec) {
     if (name->size() > limits::kFolderNameBytesMax)
       return SpecError(path, "is longer than " + std::to_string(limits::kFolderNameBytesMax) +
                                  " bytes: folders of its trials begin with it");
+  if (std::any_of(spec.name.begin(), spec.name.end(),
+                  [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }))
+    return SpecError("experiment", "must not contain line breaks or other control characters");
   if (spec.space.variables.size() > limits::kVariablesMax)
     return SpecError("space",
                      "has " + std::to_string(spec.space.variables.size()) + " variables, at most " +

@@ -86,12 +86,29 @@ std::string ProblemOf(const Domain& domain, const Json& value) {
   return "";
 }
 
+// Bounds between which the number that decides never lies.
+absl::Status CheckConditions(const Space& space, const Variable& variable) {
+  for (const Condition& condition : variable.conditions) {
+    const Variable& decides = space.variables[condition.variable];
+    if (!condition.chosen.empty() || !IsNumber(decides.domain.kind)) continue;
+    const bool is_beyond =
+        !IsNormal(decides.domain.kind) && condition.at_least > LargestOf(decides.domain);
+    if (condition.at_least <= condition.at_most && !is_beyond) continue;
+    const std::string range = IsNormal(decides.domain.kind) ? "" : RangeText(decides.domain);
+    return SpecError("space/" + PathText(variable.path),
+                     "never exists: its condition is not met by any value of '" +
+                         Excerpt(PathText(decides.path)) + "'",
+                     range.empty() ? "" : "its range is " + range);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckDraws(const Space& space) {
   for (const Variable& variable : space.variables) {
-    absl::Status status = CheckDomain(variable.domain, "space/" + PathText(variable.path));
-    if (!status.ok()) return status;
+    RT_RETURN_IF_ERROR(CheckDomain(variable.domain, "space/" + PathText(variable.path)));
+    RT_RETURN_IF_ERROR(CheckConditions(space, variable));
   }
   return absl::OkStatus();
 }

@@ -11,7 +11,8 @@
 namespace rt {
 
 // InvalidArgument, with the path below "space", where a range has bounds or steps that numbers of
-// 64 bits cannot keep apart: a draw would always be the same, infinite or not a number.
+// 64 bits cannot keep apart: a draw would always be the same, infinite or not a number. The same
+// for a variable whose condition no draw can meet.
 absl::Status CheckDraws(const Space& space);
 // Whether the value lies within the bounds of the variable; true where it is no number, or there
 // are no bounds.

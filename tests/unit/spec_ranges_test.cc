@@ -96,6 +96,28 @@ TEST_CASE("spec: a known result whose number is none is refused, and names the n
         R"(search/tpe/evaluated/1/config/lr: must be a number, not "0.5")");
 }
 
+TEST_CASE("spec: a condition that nothing meets is refused") {
+  const auto error = [](const std::string& condition) {
+    return ErrorOfSpace(R"({"n":{"randint":[1,9]},"r":{"randn":[0,1]},"x":{"uniform":[0,1],"if":)" +
+                        condition + "}}");
+  };
+  CHECK(error(R"({"n":{">=":2,"<=":2}})").empty());
+  CHECK(error(R"({"n":8})").empty());
+  CHECK(error(R"({"r":{">=":99}})").empty());
+  const std::string never = "space/x: never exists: its condition is not met by any value of ";
+  CHECK(error(R"({"n":{">=":5,"<=":2}})") == never + "'n'");
+  CHECK(error(R"({"n":{">=":9}})") == never + "'n'");  // 9 is excluded.
+  CHECK(error(R"({"r":{">=":1,"<=":0}})") == never + "'r'");
+}
+
+TEST_CASE("spec: the name of an experiment is one line of text") {
+  for (const char* name : {R"(a\nb)", R"(\u0007)", R"(a\u007f)"}) {
+    const std::string text = std::string(R"({"experiment":")") + name + R"(","command":["x"]})";
+    CHECK(MessageOf(ParseExperimentSpec(*Json::Parse(text)).status()) ==
+          "experiment: must not contain line breaks or other control characters");
+  }
+}
+
 TEST_CASE("spec: a whole number that a range cannot have is refused, with what it can have") {
   for (const char* domain : {R"({"randint":[0,4611686018427387904]})", R"({"randint":[0.5,3]})"})
     CHECK(ErrorOfDomain(domain).ends_with("must be a whole number between -9e15 and 9e15"));
