@@ -6,6 +6,7 @@ import concurrent.futures
 import copy
 import math
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -334,9 +335,12 @@ class OptimizerTest(unittest.TestCase):
     def test_a_file_that_names_what_is_not_there_was_not_saved_by_an_optimizer(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state"
-            path.write_bytes(b"cnowhere\nnothing\n.")
-            with self.assertRaisesRegex(ValueError, "was not written by Optimizer.save"):
-                Optimizer.restore(str(path))
+            # A name that is not there; texts that are not in UTF-8, and too large; other dicts.
+            for content in (b"cnowhere\nnothing\n.", b"X\x01\x00\x00\x00\xff.",
+                            b"\x8d" + b"\x7f" * 8, pickle.dumps({"format": 1}), b""):
+                path.write_bytes(content)
+                with self.assertRaisesRegex(ValueError, "was not written by Optimizer.save"):
+                    Optimizer.restore(str(path))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_sear
 from rt.tune._utils import flatten_dict, unflatten_dict
 
 _FORMAT = 1  # Of what save() writes.
+_KEYS = {"metric", "mode", "seed", "space", "search", "trials", "wire", "told"}  # At least.
 _MASK = 2**63 - 1
 _ASK_MAX = 10_000  # Trials of one request, as in cli/bridge/optimizer.cc.
 
@@ -427,9 +428,10 @@ class Optimizer:
         with open(path, "rb") as file:
             try:
                 state = pickle.load(file)
-            except (pickle.UnpicklingError, EOFError, ImportError, AttributeError) as error:
-                raise ValueError(f"{path} was not written by Optimizer.save: {error}") from None
-        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            except Exception as error:  # Damaged pickles raise errors of any kind.
+                text = f"{path} was not written by Optimizer.save, or is damaged"
+                raise ValueError(f"{text}: {str(error) or type(error).__name__}") from None
+        if not isinstance(state, dict) or state.get("format") != _FORMAT or _KEYS - state.keys():
             raise ValueError(f"{path} was not written by Optimizer.save of this release")
         self = cls.__new__(cls)
         self.metric, self.mode, self.seed = state["metric"], state["mode"], state["seed"]
