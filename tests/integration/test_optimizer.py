@@ -326,6 +326,18 @@ class OptimizerTest(unittest.TestCase):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7)
         self.assertEqual(optimizer.ask().number, 0)
 
+    def test_a_point_may_have_flat_names(self) -> None:
+        space = {"net": {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1), "of": "b"},
+                 "a/b": tune.uniform(0, 1)}
+        point = {"net/x": 0.5, "a/b": 0.25, "net": {"y": 0.75}}
+        for algorithm in ("random", "tpe"):
+            optimizer = self.optimizer(space, algorithm=algorithm, points_to_evaluate=[point])
+            self.assertEqual(optimizer.ask().config,
+                             {"net": {"x": 0.5, "y": 0.75, "of": "b"}, "a/b": 0.25})
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                optimizer.add({**point, "net/of": "b"}, 1.0)
+
     def test_a_choice_of_nan_is_nan(self) -> None:
         optimizer = self.optimizer({"x": tune.choice([math.nan]), "y": math.inf}, seed=1)
         config = optimizer.ask().config

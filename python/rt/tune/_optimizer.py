@@ -17,7 +17,7 @@ from typing import Any, Optional, Union
 from rt import cloudpickle
 from rt._computed import computed, grids, resolve
 from rt._driver import BRIDGE_ENDED, BridgeDriver, find_binary
-from rt._encode import encode_space, json_config
+from rt._encode import encode_space, json_config, nest_points, nested_point
 from rt._errors import RtError
 from rt._json import numbers, shown, unboxed
 from rt._seeds import as_seed, draw_seed
@@ -25,7 +25,6 @@ from rt._slips import check_space, notes_of_points, place_of_call, whole
 from rt._values import restore_values
 from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
-from rt.tune._utils import flatten_dict, unflatten_dict
 
 _FORMAT = 1  # Of what save() writes.
 _KEYS = {"metric", "mode", "seed", "space", "search", "trials", "wire", "told"}  # At least.
@@ -139,7 +138,7 @@ class Optimizer:
         self.seed = draw_seed() if given is None else given
         self.trials: list[OptimizerTrial] = []
         self._space = copy.deepcopy(space)
-        self._search = search.to_spec()
+        self._search = nest_points(search.to_spec(), space)
         self._wire: list[dict[str, Any]] = []  # The configurations as the program proposed them.
         self._told: list[int] = []  # The numbers of told trials, in the order of telling.
         self._id = os.urandom(8).hex()
@@ -343,11 +342,11 @@ class Optimizer:
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
-        unknown = [str(key) for key in config if str(key).partition("/")[0] not in self._space]
+        others = [str(key) for key in config if key not in self._space]
+        unknown = [key for key in others if key.partition("/")[0] not in self._space]
         if unknown:
             raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
-        is_flat = any(isinstance(key, str) and "/" in key for key in config)
-        wire = json_config(unflatten_dict(flatten_dict(config)) if is_flat else config)
+        wire = json_config(nested_point(config, self._space))
         outcome = self._outcome(value, error)
         with self._exchange():
             unused = self._call("add", params=[wire], elsewhere=True)["unused"]
