@@ -7,6 +7,7 @@
 #include "common/algorithms/known_results.h"
 #include "common/base/status.h"
 #include "common/search/given_options.h"
+#include "common/spec/space_check.h"
 
 namespace rt {
 namespace {
@@ -90,6 +91,9 @@ absl::StatusOr<Json> OptimizerBridge::Add(const Json& request) {
   // The model learns nothing from a trial that was run elsewhere outside the space: it would take
   // the configuration for another one.
   const bool is_elsewhere = request.GetBool("elsewhere");
+  if (is_elsewhere)
+    for (const Json& one : params->array())
+      RT_RETURN_IF_ERROR(CheckNumbers(search_->space(), one, "config", "", false));
   Json unused = Json::MakeArray();
   for (const Json& one : params->array()) {
     const bool is_used = !is_elsewhere || search_->CanLearnFrom(one);

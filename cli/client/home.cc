@@ -1,5 +1,6 @@
 #include "cli/client/home.h"
 
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,11 +59,18 @@ absl::Status CheckOursAlone(const std::string& root) {
   return absl::OkStatus();
 }
 
+// Services and containers may have no HOME.
+std::string UserDirectory() {
+  const std::string home = Environment("HOME");
+  const passwd* account = home.empty() ? ::getpwuid(::geteuid()) : nullptr;
+  return account == nullptr ? home : account->pw_dir;
+}
+
 }  // namespace
 
 std::string AbsolutePath(const std::string& path) {
   std::string expanded = path;
-  if (path == "~" || path.starts_with("~/")) expanded = Environment("HOME") + path.substr(1);
+  if (path == "~" || path.starts_with("~/")) expanded = UserDirectory() + path.substr(1);
   std::error_code error;
   std::filesystem::path absolute = std::filesystem::absolute(expanded, error);
   std::string normal = absolute.lexically_normal().string();

@@ -10,6 +10,7 @@
 #include "cli/render/plan_space.h"
 #include "cli/written.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/yaml/experiment_file.h"
 
 namespace rt {
@@ -57,7 +58,11 @@ ExitCode RunPlan(const Invocation& invocation) {
   if (invocation.words.size() != 1)
     return Invalid("name the file of an experiment or a cluster", "rt plan search.yaml");
   if (invocation.trace) return RunPlanOfTrace(invocation);
-  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(FirstWord(invocation)));
+  const std::string file(FirstWord(invocation));
+  if (file.ends_with(".py"))
+    return Invalid("'" + Excerpt(file) + "' is a script; a plan is made of a YAML file",
+                   "rt exp show says what the search of a script chose");
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(file));
   RT_ASSIGN_OR_RETURN(Json plan, PlanOf(invocation, document));
   if (invocation.output == Output::kJson) PrintJson(plan);
   else std::fputs(RenderPlan(plan).c_str(), stdout);

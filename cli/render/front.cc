@@ -67,23 +67,27 @@ std::vector<Json> FrontTrials::Front() const {
   return front;
 }
 
+std::vector<double> FrontTrials::Reference() const {
+  std::vector<double> reference(objectives_.size(), -HUGE_VAL);
+  for (const std::vector<double>& each : values_)
+    for (size_t k = 0; k < reference.size(); ++k)
+      if (std::isfinite(each[k])) reference[k] = std::max(reference[k], each[k]);
+  return reference;
+}
+
 Json FrontTrials::Worst() const {
+  const std::vector<double> reference = Reference();
   Json worst = Json::MakeObject();
-  for (size_t k = 0; k < objectives_.size(); ++k) {
-    double most = -HUGE_VAL;
-    for (const std::vector<double>& each : values_) most = std::max(most, each[k]);
-    worst.Set(objectives_[k].metric, trials_.empty() ? Json() : Json(objectives_[k].sign * most));
-  }
+  for (size_t k = 0; k < objectives_.size(); ++k)
+    worst.Set(objectives_[k].metric,
+              std::isfinite(reference[k]) ? Json(objectives_[k].sign * reference[k]) : Json());
   return worst;
 }
 
 std::optional<double> FrontTrials::Hypervolume() const {
   constexpr size_t kQuick = 3, kFrontMax = 100;  // The time is exponential in further objectives.
   if (objectives_.size() > kQuick && Places().size() > kFrontMax) return std::nullopt;
-  std::vector<double> reference(objectives_.size(), -HUGE_VAL);
-  for (const std::vector<double>& each : values_)
-    for (size_t k = 0; k < reference.size(); ++k) reference[k] = std::max(reference[k], each[k]);
-  return rt::Hypervolume(values_, reference);
+  return rt::Hypervolume(values_, Reference());
 }
 
 std::string FrontTrials::Render() const {

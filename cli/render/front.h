@@ -21,7 +21,7 @@ class FrontTrials {
   bool empty() const { return trials_.empty(); }
   // The front, by the first objective, the best one first.
   std::vector<Json> Front() const;
-  // The worst value of each objective, by its name: the reference of Hypervolume.
+  // The worst finite value of each objective, by its name: the reference of Hypervolume.
   Json Worst() const;
   // How much of the space between the front and Worst() is dominated. nullopt: a large front of
   // more than three objectives, whose hypervolume would take too long.
@@ -39,6 +39,7 @@ class FrontTrials {
     double sign, threshold;  // sign * value <= sign * threshold
   };
   std::vector<size_t> Places() const;
+  std::vector<double> Reference() const;  // As Worst(), minimised.
 
   std::vector<Objective> objectives_;
   std::vector<Bound> bounds_;

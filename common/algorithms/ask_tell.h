@@ -26,6 +26,7 @@ class AskTell {
   };
   // The next trial; nullopt: the space is used up.
   std::optional<Trial> Ask();
+  const Space& space() const { return spec_.space; }
   // Whether `config` lies in the space; always true for a search without a model.
   bool CanLearnFrom(const Json& config) const;
   // A trial that was asked for elsewhere, as after a restart: the next number.

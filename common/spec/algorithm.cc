@@ -36,6 +36,8 @@ const char* NameOfType(Type type) {
 std::string RangeText(const AlgorithmOption& option) {
   if (std::isinf(option.upper))
     return std::string(option.is_open ? "above " : "at least ") + FormatDouble(option.lower);
+  if (option.is_open)
+    return "above " + FormatDouble(option.lower) + " and at most " + FormatDouble(option.upper);
   return "between " + FormatDouble(option.lower) + " and " + FormatDouble(option.upper);
 }
 

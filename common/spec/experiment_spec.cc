@@ -1,5 +1,6 @@
 #include "common/spec/experiment_spec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -336,20 +337,25 @@ absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
   return CheckPoints(spec.space, points, "search/" + name + "/points", learns);
 }
 
-// Each known result has as many numbers as the search reads of a trial.
+// Each known result has as many numbers as the search reads of a trial, and a configuration whose
+// numbers are numbers.
 absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
   const Json* evaluated = spec.search.options.Find("evaluated");
   if (evaluated == nullptr || evaluated->array().empty()) return absl::OkStatus();
   const std::string& name = json.Find("search")->object().front().first;
   const std::vector<std::string> keys = spec.OutcomeKeys();
   for (size_t i = 0; i < evaluated->array().size(); ++i) {
+    const std::string path = "search/" + name + "/evaluated/" + std::to_string(i);
+    if (const Json* config = evaluated->array()[i].Find("config"); config != nullptr)
+      RT_RETURN_IF_ERROR(
+          CheckNumbers(spec.space, *config, path + "/config", ", or leave the result out", false));
     const Json& value = *evaluated->array()[i].Find("value");
     const bool is_list = value.is_array();
     if (value.is_null() || (is_list ? value.array().size() == keys.size() : keys.empty())) continue;
-    return SpecError("search/" + name + "/evaluated/" + std::to_string(i) + "/value",
-                     keys.empty() ? "must be one number"
-                                  : "must be a list of " + std::to_string(keys.size()) +
-                                        " numbers: of " + Join(keys, ", "));
+    return SpecError(path + "/value", keys.empty()
+                                          ? "must be one number"
+                                          : "must be a list of " + std::to_string(keys.size()) +
+                                                " numbers: of " + Join(keys, ", "));
   }
   return absl::OkStatus();
 }
@@ -360,6 +366,9 @@ absl::Status CheckSize(const ExperimentSpec& spec) {
     if (name->size() > limits::kFolderNameBytesMax)
       return SpecError(path, "is longer than " + std::to_string(limits::kFolderNameBytesMax) +
                                  " bytes: folders of its trials begin with it");
+  if (std::any_of(spec.name.begin(), spec.name.end(),
+                  [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }))
+    return SpecError("experiment", "must not contain line breaks or other control characters");
   if (spec.space.variables.size() > limits::kVariablesMax)
     return SpecError("space",
                      "has " + std::to_string(spec.space.variables.size()) + " variables, at most " +

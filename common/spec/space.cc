@@ -82,11 +82,12 @@ absl::StatusOr<Domain> ParseDomain(const Primitive& primitive, const std::string
     return SpecError(path, name + " needs " + std::to_string(primitive.arguments) + " numbers");
   double numbers[3] = {0, 0, 0};
   for (size_t i = 0; i < list.size(); ++i) {
+    const std::string argument = name + ": argument " + std::to_string(i + 1);
     if (!list[i].is_number() || !std::isfinite(list[i].AsDouble()))
-      return SpecError(path, name + ": argument " + std::to_string(i + 1) + " is not a number");
+      return SpecError(path, argument + " must be a finite number");
     numbers[i] = list[i].AsDouble();
     if (primitive.integer && (numbers[i] != std::floor(numbers[i]) || std::abs(numbers[i]) > 9e15))
-      return SpecError(path, name + ": argument " + std::to_string(i + 1) + " is not an integer");
+      return SpecError(path, argument + " must be a whole number between -9e15 and 9e15");
   }
   domain.lower = numbers[0];
   domain.upper = numbers[1];

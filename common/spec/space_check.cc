@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
 
@@ -85,12 +86,29 @@ std::string ProblemOf(const Domain& domain, const Json& value) {
   return "";
 }
 
+// Bounds between which the number that decides never lies.
+absl::Status CheckConditions(const Space& space, const Variable& variable) {
+  for (const Condition& condition : variable.conditions) {
+    const Variable& decides = space.variables[condition.variable];
+    if (!condition.chosen.empty() || !IsNumber(decides.domain.kind)) continue;
+    const bool is_beyond =
+        !IsNormal(decides.domain.kind) && condition.at_least > LargestOf(decides.domain);
+    if (condition.at_least <= condition.at_most && !is_beyond) continue;
+    const std::string range = IsNormal(decides.domain.kind) ? "" : RangeText(decides.domain);
+    return SpecError("space/" + PathText(variable.path),
+                     "never exists: its condition is not met by any value of '" +
+                         Excerpt(PathText(decides.path)) + "'",
+                     range.empty() ? "" : "its range is " + range);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckDraws(const Space& space) {
   for (const Variable& variable : space.variables) {
-    absl::Status status = CheckDomain(variable.domain, "space/" + PathText(variable.path));
-    if (!status.ok()) return status;
+    RT_RETURN_IF_ERROR(CheckDomain(variable.domain, "space/" + PathText(variable.path)));
+    RT_RETURN_IF_ERROR(CheckConditions(space, variable));
   }
   return absl::OkStatus();
 }
@@ -102,32 +120,38 @@ bool IsInRange(const Domain& domain, const Json& value) {
   return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= LargestOf(domain) + slack;
 }
 
-absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
-                         bool learns) {
+absl::Status CheckNumbers(const Space& space, const Json& config, const std::string& path,
+                          const std::string& hint, bool learns) {
   // Values of a choice may have parameters of one name, each with its own range.
   std::map<std::string, std::vector<const Domain*>, std::less<>> domains;
   for (const Variable& variable : space.variables)
     domains[PathText(variable.path)].push_back(&variable.domain);
-  for (size_t i = 0; i < points.size(); ++i) {
-    for (const std::string& name : FlatPaths(points[i])) {
-      const auto found = domains.find(name);
-      const Json* value = FindFlat(points[i], name);
-      if (found == domains.end() || value == nullptr) continue;
-      const std::string where = path + "/" + std::to_string(i) + "/" + name;
-      const std::vector<const Domain*>& known = found->second;
-      const std::string problem = ProblemOf(*known.front(), *value);
-      if (!problem.empty())
-        return SpecError(where, problem,
-                         "give a value such as space/" + name + " draws, or leave it out");
-      const bool is_in = std::any_of(known.begin(), known.end(),
-                                     [&](const Domain* each) { return IsInRange(*each, *value); });
-      if (learns && !is_in)
-        return SpecError(where,
-                         FormatDouble(value->AsDouble()) + " lies outside the range of space/" +
-                             name + ", " + RangeText(*known.front()),
-                         "the search cannot learn from it: widen the range, or leave it out");
-    }
+  for (const std::string& name : FlatPaths(config)) {
+    const auto found = domains.find(name);
+    const Json* value = FindFlat(config, name);
+    if (found == domains.end() || value == nullptr) continue;
+    const std::string where = path + "/" + name;
+    const std::vector<const Domain*>& known = found->second;
+    if (std::all_of(known.begin(), known.end(),
+                    [&](const Domain* each) { return !ProblemOf(*each, *value).empty(); }))
+      return SpecError(where, ProblemOf(*known.front(), *value) + ", not " + Excerpt(value->Dump()),
+                       "give a value such as space/" + name + " draws" + hint);
+    const bool is_in = std::any_of(known.begin(), known.end(),
+                                   [&](const Domain* each) { return IsInRange(*each, *value); });
+    if (learns && !is_in)
+      return SpecError(where,
+                       FormatDouble(value->AsDouble()) + " lies outside the range of space/" +
+                           name + ", " + RangeText(*known.front()),
+                       "the search cannot learn from it: widen the range, or leave it out");
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
+                         bool learns) {
+  for (size_t i = 0; i < points.size(); ++i)
+    RT_RETURN_IF_ERROR(CheckNumbers(space, points[i], path + "/" + std::to_string(i),
+                                    ", or leave it out", learns));
   return absl::OkStatus();
 }
 

@@ -11,15 +11,19 @@
 namespace rt {
 
 // InvalidArgument, with the path below "space", where a range has bounds or steps that numbers of
-// 64 bits cannot keep apart: a draw would always be the same, infinite or not a number.
+// 64 bits cannot keep apart: a draw would always be the same, infinite or not a number. The same
+// for a variable whose condition no draw can meet.
 absl::Status CheckDraws(const Space& space);
 // Whether the value lies within the bounds of the variable; true where it is no number, or there
 // are no bounds.
 bool IsInRange(const Domain& domain, const Json& value);
-// The same as CheckDraws where a point gives something else to a variable that is a number, but for
-// Python's values of any type ("py:(64, 32)"). `learns`: also where it lies outside the range: a
-// search that learns would take it for the bound, and others run it as it is. `path` is that of the
-// list of points.
+// InvalidArgument where `config`, which may lack variables, gives something else to a variable that
+// is a number, but for Python's values of any type ("py:(64, 32)"). `learns`: also where it lies
+// outside the range: a search that learns would take it for the bound, and others run it as it is.
+// `path` is that of the configuration. `hint` says what else the user can do: ", or ..."; or is "".
+absl::Status CheckNumbers(const Space& space, const Json& config, const std::string& path,
+                          const std::string& hint, bool learns);
+// The same for each configuration of a list, whose path is `path`.
 absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
                          bool learns);
 

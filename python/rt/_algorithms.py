@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any, Optional, cast
 
-from rt._driver import find_binary
+from rt._driver import cannot_start, find_binary
 from rt._errors import RtError
 from rt._json import is_finite, is_number
 
@@ -29,7 +29,9 @@ def tables() -> list[Table]:
     try:
         reply = subprocess.run(argv, capture_output=True, timeout=ASK_TIMEOUT_S, check=True)
         return cast("list[Table]", json.loads(reply.stdout)["algorithms"])
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+    except OSError as error:
+        raise cannot_start(argv[0], error) from None
+    except (subprocess.SubprocessError, ValueError, KeyError) as error:
         raise RtError(f"{argv[0]} does not list its algorithms: {error}", "UNAVAILABLE") from None
 
 
@@ -85,4 +87,6 @@ def _range_text(option: dict[str, Any]) -> str:
     lower, upper = option["lower"], option["upper"]
     if upper is None:
         return f"{'above' if option['open'] else 'at least'} {lower:g}"
+    if option["open"]:
+        return f"above {lower:g} and at most {upper:g}"
     return f"between {lower:g} and {upper:g}"

@@ -22,7 +22,7 @@ from rt._checkpoint import Checkpoint
 from rt._collector import rarely_collecting
 from rt._json import numbers
 from rt._session import Session, TrialStopped
-from rt._traceback import user_traceback
+from rt._traceback import message_of, user_traceback
 from rt._trainable import Trainable, takes_checkpoint_dir
 from rt._values import restore_values
 
@@ -137,8 +137,8 @@ def keep_object(payload: dict[str, Any]) -> None:
     try:
         payload["kept"] = payload["trainable"](payload["kept_config"])
     except Exception as error:
-        kind = type(error).__name__
-        print(f"rt: reuse_actors: the set-up raised {kind}: {error}", file=sys.stderr, flush=True)
+        what = f"{type(error).__name__}: {message_of(error)}"
+        print(f"rt: reuse_actors: the set-up raised {what}", file=sys.stderr, flush=True)
 
 
 def _made(cls: type[Trainable], config: dict[str, Any], kept: Optional[Trainable]) -> Trainable:
@@ -258,7 +258,7 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
             return 0
         text = user_traceback(error)
         print(text, file=sys.stderr, end="", flush=True)
-        session.send_error(type(error).__name__, str(error), text)
+        session.send_error(type(error).__name__, message_of(error), text)
         session.barrier()
         return EXIT_FAILED
     return 0

@@ -87,12 +87,7 @@ class BridgeDriver:
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
-            hint = "RT_BIN names it; unset it, or name the directory of rt's programs"
-            raise RtError(
-                f"{argv[0]} cannot be started: {error.strerror}",
-                "UNAVAILABLE",
-                hint if os.environ.get("RT_BIN") else "",
-            ) from None
+            raise cannot_start(argv[0], error) from None
         os.register_at_fork(after_in_child=self._forget_in_child)
         self.hello = self.call("hello") or {}
         if embedded:
@@ -292,6 +287,13 @@ def _script_folders(site: str) -> list[str]:
         for scheme in schemes
     ]
     return [*(path for path in paths if path), os.path.join(site, "bin")]
+
+
+def cannot_start(program: str, error: OSError) -> RtError:
+    """The error for a program of rt that is not there, or is none."""
+    hint = "RT_BIN names it; unset it, or name the directory of rt's programs"
+    text = f"{program} cannot be started: {error.strerror}"
+    return RtError(text, "UNAVAILABLE", hint if os.environ.get("RT_BIN") else "")
 
 
 def find_binary() -> str:

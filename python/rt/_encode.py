@@ -28,6 +28,38 @@ def json_config(config: dict[str, Any]) -> dict[str, Any]:
     return {str(key): json_value(value, (str(key),)) for key, value in config.items()}
 
 
+def nested_point(point: dict[str, Any], space: Any) -> dict[str, Any]:
+    """A point with {"net": {"lr": 1}} for "net/lr", unless the space has a key "net/lr".
+
+    A trial would get the key as it is, beside a value that is drawn for the parameter.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in point.items():
+        first, *steps = str(key).split("/")
+        if steps and isinstance(space, dict) and key not in space and first in space:
+            while steps:
+                value = {steps.pop(): value}
+            key = first
+        nested[key] = _merged(nested.get(key), value)
+    return nested
+
+
+def _merged(known: Any, value: Any) -> Any:
+    if not isinstance(known, dict) or not isinstance(value, dict):
+        return value
+    return {**known, **{key: _merged(known.get(key), item) for key, item in value.items()}}
+
+
+def nest_points(search: dict[str, Any], space: Any) -> dict[str, Any]:
+    """The `search` of a specification, with its points as nested_point has them."""
+    return {
+        name: {**options, "points": [nested_point(point, space) for point in options["points"]]}
+        if options.get("points")
+        else options
+        for name, options in search.items()
+    }
+
+
 def json_value(value: Any, path: Path) -> Any:
     """One value of such a configuration, at `path`."""
     if isinstance(value, (Domain, SampleFrom)):

@@ -232,7 +232,8 @@ def notes_of(space: Any) -> list[str]:
 def notes_of_points(space: Any, points: list[dict[str, Any]]) -> list[str]:
     """Sentences about keys of points_to_evaluate that the space does not have."""
     known = list(space) if isinstance(space, dict) else []
-    unknown = {key for point in points for key in point if str(key).partition("/")[0] not in known}
+    keys = {key for point in points for key in point if key not in known}
+    unknown = {key for key in keys if str(key).partition("/")[0] not in known}
     notes = []
     for key in sorted(unknown, key=str):
         near = nearest(str(key), map(str, known))

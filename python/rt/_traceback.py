@@ -20,6 +20,14 @@ def user_traceback(error: BaseException) -> str:
     return "".join(shown.format())
 
 
+def message_of(error: BaseException) -> str:
+    """What the error says; also of one whose __str__ raises, as a traceback shows it."""
+    try:
+        return str(error)
+    except Exception:
+        return f"<{type(error).__name__}.__str__ raised an error>"
+
+
 def _is_own(filename: str) -> bool:
     examples = os.path.join(_OWN_DIR, "tune", "examples") + os.sep
     runpy = filename.startswith("<frozen") or filename.endswith(os.sep + "runpy.py")

@@ -60,7 +60,7 @@ class AlgorithmsTest(unittest.TestCase):
         self.assertEqual(ConcurrencyLimiter(TPESearch(), 4).to_spec(), {"tpe": {}})
         with self.assertRaisesRegex(ValueError, "tpe has no option 'n_startup_trials'"):
             TPESearch(n_startup_trials=20)
-        with self.assertRaisesRegex(ValueError, "good_fraction must be between 0 and 1, not 2"):
+        with self.assertRaisesRegex(ValueError, "good_fraction must be above 0 and at most 1"):
             TPESearch(good_fraction=2)
         search = CMAESSearch([{"x": 1}], random_state=3, sigma0=0.2)
         self.assertEqual(search.to_spec(), {"cmaes": {"points": [{"x": 1}], "sigma0": 0.2}})

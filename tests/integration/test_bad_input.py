@@ -127,6 +127,10 @@ class FilesTest(unittest.TestCase):
         done = self.cluster.rt("submit", "plain.txt", check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("chmod +x", done.stderr)
+        (self.cluster.work / "search.py").write_text("from rt import tune\n")
+        done = self.cluster.rt("plan", "search.py", check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'search.py' is a script; a plan is made of a YAML file", done.stderr)
 
     def test_what_a_cluster_needs(self) -> None:
         self.refuse("provider: {type: local}\n", "cluster_name is required", verb="up")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import copy
 import math
+import os
+import pickle
+import signal
 import sys
 import tempfile
 import unittest
@@ -149,8 +154,17 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "told before"):
             optimizer.tell(trial, 0.1)
         self.assertEqual(trial.value, 1.0)
-        with self.assertRaisesRegex(ValueError, "n must be at least 1"):
-            optimizer.ask(n=0)
+        for told in ("1.0", b"1"):  # As a row's metric on a cluster.
+            with self.assertRaisesRegex(ValueError, "the value must be a number, not b?'1"):
+                optimizer.tell(optimizer.ask(), told)
+        for count, words in ((0, "n must be at least 1, not 0"), (2 ** 70, "n must be at most"),
+                             (1.5, "n must be a whole number, not 1.5")):
+            with self.assertRaisesRegex(ValueError, words):
+                optimizer.ask(n=count)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "x: tune.uniform is the function, not a"):
+            Optimizer({"x": tune.uniform})
+        with self.assertRaisesRegex(ValueError, "metric must be the name of a value, not ''"):
+            Optimizer({"x": tune.uniform(0, 1)}, metric="")
         with self.assertRaisesRegex(ValueError, "tpe does not search a grid"):
             Optimizer({"x": tune.grid_search([1])}, algorithm="tpe")
         with self.assertRaisesRegex(ValueError, "unknown search algorithm 'tpee'"):
@@ -213,12 +227,132 @@ class OptimizerTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "this Optimizer was closed"):
             optimizer.ask()
 
+    def test_what_is_added_has_numbers_that_the_space_could_draw(self) -> None:
+        space = {"lr": tune.uniform(0, 1), "n": {"k": tune.randint(1, 9)},
+                 "net": tune.choice([{"of": "a", "w": tune.lograndint(4, 64)},
+                                     {"of": "b", "w": tune.uniform(0, 1)}])}
+        good = {"lr": 0.5, "n": {"k": 3}, "net": {"of": "a", "w": 8}}
+        for algorithm in ("tpe", "random"):
+            optimizer = self.optimizer(space, metric="loss", algorithm=algorithm, seed=1)
+            for config, value, words in (
+                    ({**good, "n": {"k": 2.5}}, 1.0,
+                     "config/n/k: must be a whole number, not 2.5 .give a value such as "
+                     "space/n/k draws"),
+                    ({**good, "n/k": True}, 1.0, "config/n/k: must be a whole number, not true"),
+                    ({**good, "lr": "0.5"}, 1.0, "config/lr: must be a number, not \"0.5\""),
+                    ({**good, "lr": math.nan}, 1.0, "config/lr: must be a"),
+                    (good, "x", "the value must be a number, not 'x'"),
+                    (good, None, "needs a value"),
+                    (good, {"los": 1}, "'loss' is not in what was told")):
+                with self.assertRaisesRegex(ValueError, words):
+                    optimizer.add(config, value)
+            self.assertEqual(optimizer.trials, [])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                optimizer.add({**good, "n": {"k": 3.0}}, 1.0)
+                optimizer.add({**good, "net": {"of": "b", "w": 0.5}}, 2.0)
+            self.assertEqual([trial.number for trial in optimizer.trials], [0, 1])
+            self.assertEqual(optimizer.ask().number, 2)  # The program counts the same trials.
+
+    def test_a_trial_is_told_to_the_optimizer_that_was_asked(self) -> None:
+        space = {"x": tune.uniform(0, 1)}
+        first, second = self.optimizer(space, seed=1), self.optimizer(space, seed=2)
+        trial, other = first.ask(), second.ask()
+        with self.assertRaisesRegex(ValueError, "trial 0 is of another Optimizer"):
+            second.tell(trial, 1.0)
+        self.assertIsNone(other.value)
+        self.restored(first).tell(trial, 1.0)  # It is the same search.
+        first.tell(trial, 1.0)
+
+    def test_threads_get_the_configurations_of_their_numbers(self) -> None:
+        space = {"x": tune.uniform(0, 1)}
+        expected = [trial.config for trial in
+                    self.optimizer(space, algorithm="random", seed=3).ask(n=400)]
+        optimizer = self.optimizer(space, algorithm="random", seed=3)
+
+        def work(_: int) -> None:
+            trial = optimizer.ask()
+            optimizer.tell(trial, trial.config["x"])
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        self.addCleanup(sys.setswitchinterval, interval)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(400)))
+        self.assertEqual([trial.config for trial in optimizer.trials], expected)
+        self.assertEqual([trial.number for trial in optimizer.trials], list(range(400)))
+
+    def test_an_interrupted_exchange_changes_nothing(self) -> None:
+        space = {"x": tune.uniform(0, 1), "fails": tune.sample_from(lambda config: 1 // fails[0])}
+        fails = [1]
+        optimizer = self.optimizer(space, seed=1, startup_trials=3)
+        expected = self.optimizer(space, seed=1, startup_trials=3)
+        for number in range(6):
+            optimizer.tell(optimizer.ask(), number)
+            expected.tell(expected.ask(), number)
+        call = optimizer._bridge.call
+
+        def interrupted(op: str, **fields: object) -> None:
+            call(op, **fields)
+            raise KeyboardInterrupt
+        optimizer._bridge.call = interrupted  # type: ignore[method-assign]
+        with self.assertRaises(KeyboardInterrupt):
+            optimizer.ask()
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        os.kill(optimizer._bridge._child.pid, signal.SIGKILL)
+        with self.assertRaisesRegex(RuntimeError, "the process of this Optimizer ended: rt bridge "
+                                                  "was killed by signal 9 .the next call starts"):
+            optimizer.tell(6, 6.0)
+        optimizer.tell(6, 6.0)
+        expected.tell(6, 6.0)
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        fails[0] = 0
+        with self.assertRaises(ZeroDivisionError):
+            optimizer.ask()
+        fails[0] = 1
+        self.assertEqual(optimizer.ask().config, expected.ask().config)
+        self.assertEqual(self.restored(optimizer).ask().config, expected.ask().config)
+
+    def test_an_optimizer_belongs_to_its_process(self) -> None:
+        optimizer = self.optimizer({"x": tune.uniform(0, 1)}, seed=1)
+        with self.assertRaisesRegex(TypeError, "it has a process; use save"):
+            copy.deepcopy(optimizer)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                optimizer.ask()
+            except ValueError as error:
+                os._exit(7 if "belongs to the process that made it" in str(error) else 1)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 7)
+        self.assertEqual(optimizer.ask().number, 0)
+
+    def test_a_point_may_have_flat_names(self) -> None:
+        space = {"net": {"x": tune.uniform(0, 1), "y": tune.uniform(0, 1), "of": "b"},
+                 "a/b": tune.uniform(0, 1)}
+        point = {"net/x": 0.5, "a/b": 0.25, "net": {"y": 0.75}}
+        for algorithm in ("random", "tpe"):
+            optimizer = self.optimizer(space, algorithm=algorithm, points_to_evaluate=[point])
+            self.assertEqual(optimizer.ask().config,
+                             {"net": {"x": 0.5, "y": 0.75, "of": "b"}, "a/b": 0.25})
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                optimizer.add({**point, "net/of": "b"}, 1.0)
+
+    def test_a_choice_of_nan_is_nan(self) -> None:
+        optimizer = self.optimizer({"x": tune.choice([math.nan]), "y": math.inf}, seed=1)
+        config = optimizer.ask().config
+        self.assertTrue(math.isnan(config["x"]))
+        self.assertEqual(config["y"], math.inf)
+
     def test_a_file_that_names_what_is_not_there_was_not_saved_by_an_optimizer(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "state"
-            path.write_bytes(b"cnowhere\nnothing\n.")
-            with self.assertRaisesRegex(ValueError, "was not written by Optimizer.save"):
-                Optimizer.restore(str(path))
+            # A name that is not there; texts that are not in UTF-8, and too large; other dicts.
+            for content in (b"cnowhere\nnothing\n.", b"X\x01\x00\x00\x00\xff.",
+                            b"\x8d" + b"\x7f" * 8, pickle.dumps({"format": 1}), b""):
+                path.write_bytes(content)
+                with self.assertRaisesRegex(ValueError, "was not written by Optimizer.save"):
+                    Optimizer.restore(str(path))
 
 
 if __name__ == "__main__":

@@ -139,3 +139,12 @@ def test_a_limiter_passes_on_the_algorithm_that_it_limits() -> None:
     inner = tune.create_searcher("basic", points_to_evaluate=[{"x": 1}])
     limited = ConcurrencyLimiter(inner, 2)
     assert limited.to_spec() == {"basic": {"points": [{"x": 1}]}}
+
+
+def test_a_program_that_is_not_there_is_named_with_what_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RT_BIN", str(tmp_path / "nowhere"))
+    _algorithms.tables.cache_clear()
+    with pytest.raises(RuntimeError, match="nowhere cannot be started: No such file"):
+        _algorithms.tables()

@@ -317,6 +317,8 @@ def test_the_front_of_several_objectives() -> None:
     assert [each.metrics["loss"] for each in grid.get_best_results()] == [1, 3]
     assert grid.get_hypervolume() == 3 * 1 + 1 * 4
     assert grid.get_hypervolume({"loss": 5, "speed": 0}) == 4 * 5 + 2 * 4
+    endless = front_of(*rows, {"loss": math.inf, "speed": 9}, {"loss": 3.5, "speed": -math.inf})
+    assert endless.get_hypervolume() == 3 * 1 + 1 * 4
     with pytest.raises(ValueError, match="improves loss, speed together: get_best_results"):
         grid.get_best_result()
     assert grid.get_best_result("loss", "min").metrics["loss"] == 0

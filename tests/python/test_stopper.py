@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Callable
 
+import pytest
 from rt import tune
 from rt.tune import stopper
 from rt.tune._experiment import Request, advice_of, build_spec
@@ -76,6 +77,22 @@ def test_a_plateau_of_the_search_is_a_rule_of_the_head() -> None:
     # One that has seen results elsewhere continues with them, in the script.
     second("1/0", {"loss": 1.0})
     assert spec_of(second) == ({}, [second])
+
+
+def test_a_stopper_refuses_what_it_could_not_compare() -> None:
+    cases: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
+        (stopper.ExperimentPlateauStopper, {"std": "a"}, "std must be a number, not 'a'"),
+        (stopper.ExperimentPlateauStopper, {"std": math.nan}, "std must be a number, not nan"),
+        (stopper.TrialPlateauStopper, {"std": "a"}, "std must be a number, not 'a'"),
+        (stopper.TrialPlateauStopper, {"num_results": 2.5}, "num_results must be a whole"),
+        (stopper.TrialPlateauStopper, {"num_results": 0}, "num_results must be at least 1"),
+        (stopper.TrialPlateauStopper, {"grace_period": "4"}, "grace_period must be a number"),
+        (stopper.TrialPlateauStopper, {"metric_threshold": "1", "mode": "min"},
+         "metric_threshold must be a number, not '1'"),
+    ]
+    for made, arguments, words in cases:
+        with pytest.raises(ValueError, match=words):
+            made("loss", **arguments)
 
 
 def test_the_rule_of_the_head_may_be_written_as_a_dict() -> None:

@@ -144,6 +144,21 @@ def test_an_exception_arrives_with_the_users_frames_only(tmp_path: Path) -> None
     assert metrics(worker, "x") == [1]
 
 
+def test_an_error_that_cannot_say_what_it_is_is_reported(tmp_path: Path) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    def trainable(_: Any) -> None:
+        raise Mute
+
+    worker, child = start(tmp_path, trainable)
+    finish(child)
+    worker.close()
+    assert worker.errors[0]["kind"] == "Mute"
+    assert worker.errors[0]["message"] == "<Mute.__str__ raised an error>"
+
+
 def test_a_trainable_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     class Broken:
         def __reduce__(self) -> Any:

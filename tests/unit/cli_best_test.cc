@@ -89,4 +89,8 @@ TEST_CASE("front: the trials that no other one beats, by the first objective") {
   CHECK(lines[0] == "TRIAL  STATE      STEP  loss  speed  lr");
   CHECK(lines[1] == "1/1    COMPLETED  3     1     5      1");
   CHECK(lines[3] == "hypervolume 7, measured from the worst value of each objective");
+  add(6, "COMPLETED", R"({"loss":"Infinity","speed":9,"memory":1})");
+  add(7, "COMPLETED", R"({"loss":3.5,"speed":"-Infinity","memory":1})");
+  CHECK(front->Worst().Dump() == R"({"loss":4.0,"speed":4.0})");
+  CHECK(front->Hypervolume() == 7);
 }

@@ -1,5 +1,6 @@
 // Whom the command trusts on a machine of several users: the owner of RT_HOME, and pid files of
 // daemons only.
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,19 @@ TEST_CASE("home: a directory that others can write is refused, with what to do")
   }
   if (before == nullptr) ::unsetenv("RT_HOME");
   else ::setenv("RT_HOME", restored.c_str(), 1);
+}
+
+TEST_CASE("home: without HOME it is that of the account, as in a shell") {
+  const char* before = std::getenv("HOME");
+  const std::string restored = before == nullptr ? "" : before;
+  const passwd* account = ::getpwuid(::geteuid());
+  REQUIRE(account != nullptr);
+  ::unsetenv("HOME");
+  CHECK(AbsolutePath("~/results") == AbsolutePath(std::string(account->pw_dir) + "/results"));
+  ::setenv("HOME", "/somewhere", 1);
+  CHECK(AbsolutePath("~/results") == "/somewhere/results");
+  if (before == nullptr) ::unsetenv("HOME");
+  else ::setenv("HOME", restored.c_str(), 1);
 }
 
 TEST_CASE("archive: what a purge does not delete is named, with the command that does") {

@@ -60,7 +60,7 @@ TEST_CASE("cma search: the options have the defaults of CmaOptions, and reach th
   CHECK(given.stall_trials == 5);
   CHECK(given.startup_trials == 4);
   CHECK(MessageOf(EvolvedSpec(kMixedSpace, R"({"sigma0":0})").status()) ==
-        "search/cmaes/sigma0: must be between 0 and 1");
+        "search/cmaes/sigma0: must be above 0 and at most 1");
   CHECK(EvolvedSpec(kMixedSpace, R"({"population_size":4})").ok());
   const absl::Status few = EvolvedSpec(kMixedSpace, R"({"population_size":3})").status();
   CHECK(MessageOf(few) == "search/cmaes/population_size: must be 0 or at least 4");

@@ -56,12 +56,73 @@ TEST_CASE("spec: a point gives a variable what it could draw, also outside its r
   CHECK(error(R"p([{"lr":99},{"net":{"n":16.0}},{"net/n":3},{"kind":"c"},{"seed":9},
                    {"c":{"d":1}},{"lr":"py:(64, 32)"},{"other":null}])p")
             .empty());
-  CHECK(error(R"([{"lr":1},{"lr":"fast"}])") == "search/random/points/1/lr: must be a number");
-  CHECK(error(R"([{"lr":{"a":1}}])") == "search/random/points/0/lr: must be a number");
-  CHECK(error(R"([{"lr":null}])") == "search/random/points/0/lr: must be a number");
+  CHECK(error(R"([{"lr":1},{"lr":"fast"}])") ==
+        "search/random/points/1/lr: must be a number, not \"fast\"");
+  CHECK(error(R"([{"lr":{"a":1}}])") ==
+        R"(search/random/points/0/lr: must be a number, not {"a":1})");
+  CHECK(error(R"([{"lr":null}])") == "search/random/points/0/lr: must be a number, not null");
   CHECK(error(R"([{"lr":NaN}])").starts_with("search/random/points/0/lr: must be a"));
-  CHECK(error(R"([{"net":{"n":1.5}}])") == "search/random/points/0/net/n: must be a whole number");
-  CHECK(error(R"([{"net/n":true}])") == "search/random/points/0/net/n: must be a whole number");
+  CHECK(error(R"([{"net":{"n":1.5}}])") ==
+        "search/random/points/0/net/n: must be a whole number, not 1.5");
+  CHECK(error(R"([{"net/n":true}])") ==
+        "search/random/points/0/net/n: must be a whole number, not true");
+}
+
+TEST_CASE("spec: a point has the numbers of one of the branches that share a name") {
+  const std::string space = R"({"net":{"choice":[{"of":"a","w":{"randint":[1,9]}},
+                                                 {"of":"b","w":{"uniform":[0,1]}}]}})";
+  const auto error = [&](const std::string& point) {
+    return ErrorOfSpace(space, R"({"points":[)" + point + "]}");
+  };
+  CHECK(error(R"({"net":{"of":"b","w":0.5}})").empty());
+  CHECK(error(R"({"net":{"of":"a","w":3}})").empty());
+  CHECK(
+      error(R"({"net":{"of":"a","w":"3"}})").starts_with("search/random/points/0/net/w: must be"));
+}
+
+TEST_CASE("spec: a known result whose number is none is refused, and names the number") {
+  const auto error = [](const std::string& config) {
+    const std::string text =
+        R"({"experiment":"e","command":["x"],"metric":"m","search":{"tpe":
+        {"evaluated":[{"config":{"n":2,"lr":0.5},"value":1},{"config":)" +
+        config + R"(,"value":2}]}},"space":{"n":{"randint":[1,9]},"lr":{"uniform":[0,1]}}})";
+    const absl::Status status = ParseExperimentSpec(*Json::Parse(text)).status();
+    return status.ok() ? "" : MessageOf(status);
+  };
+  CHECK(error(R"({"n":2.0,"lr":7})").empty());  // Outside the range: a warning elsewhere.
+  CHECK(error(R"({"n":2.5,"lr":0.5})") ==
+        "search/tpe/evaluated/1/config/n: must be a whole number, not 2.5");
+  CHECK(error(R"({"n":2,"lr":"0.5"})") ==
+        R"(search/tpe/evaluated/1/config/lr: must be a number, not "0.5")");
+}
+
+TEST_CASE("spec: a condition that nothing meets is refused") {
+  const auto error = [](const std::string& condition) {
+    return ErrorOfSpace(R"({"n":{"randint":[1,9]},"r":{"randn":[0,1]},"x":{"uniform":[0,1],"if":)" +
+                        condition + "}}");
+  };
+  CHECK(error(R"({"n":{">=":2,"<=":2}})").empty());
+  CHECK(error(R"({"n":8})").empty());
+  CHECK(error(R"({"r":{">=":99}})").empty());
+  const std::string never = "space/x: never exists: its condition is not met by any value of ";
+  CHECK(error(R"({"n":{">=":5,"<=":2}})") == never + "'n'");
+  CHECK(error(R"({"n":{">=":9}})") == never + "'n'");  // 9 is excluded.
+  CHECK(error(R"({"r":{">=":1,"<=":0}})") == never + "'r'");
+}
+
+TEST_CASE("spec: the name of an experiment is one line of text") {
+  for (const char* name : {R"(a\nb)", R"(\u0007)", R"(a\u007f)"}) {
+    const std::string text = std::string(R"({"experiment":")") + name + R"(","command":["x"]})";
+    CHECK(MessageOf(ParseExperimentSpec(*Json::Parse(text)).status()) ==
+          "experiment: must not contain line breaks or other control characters");
+  }
+}
+
+TEST_CASE("spec: a whole number that a range cannot have is refused, with what it can have") {
+  for (const char* domain : {R"({"randint":[0,4611686018427387904]})", R"({"randint":[0.5,3]})"})
+    CHECK(ErrorOfDomain(domain).ends_with("must be a whole number between -9e15 and 9e15"));
+  CHECK(ErrorOfDomain(R"({"uniform":[0,"1"]})") ==
+        "space/x: uniform: argument 2 must be a finite number");
 }
 
 TEST_CASE("spec: a search that learns refuses a point outside a range, and names both") {

@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 from rt._computed import computed, grids
 from rt._config import RunConfig
-from rt._encode import constants, encode_space, has_variables
+from rt._encode import constants, encode_space, has_variables, nest_points, nested_point
 from rt._json import clean, is_finite, is_number, shown, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
@@ -254,6 +254,7 @@ def _trials_total(request: Request) -> int:
     if samples < 0:
         return sys.maxsize
     points = getattr(as_search(request.tune.search_alg), "points", [])[:samples]
+    points = [nested_point(point, space) for point in points]
     found = grids(space)
     free = (samples - len(points)) * _grid_points(found, {})
     return free + sum(_grid_points(found, point) for point in points)
@@ -370,7 +371,7 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         "command": [sys.executable, "-m", "rt._trial"],
         "space": space,
         "num_samples": tune.num_samples,
-        "search": search.to_spec(),
+        "search": nest_points(search.to_spec(), request.space),
         "scheduler": as_scheduler(tune.scheduler).to_spec(),
         "stop": _stop_rules(run.stop),
         "resources": _resources(request),

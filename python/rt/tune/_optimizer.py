@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
 import pickle
 import random
+import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from rt import cloudpickle
 from rt._computed import computed, grids, resolve
-from rt._driver import BridgeDriver, find_binary
-from rt._encode import encode_space, json_config
-from rt._json import shown
+from rt._driver import BRIDGE_ENDED, BridgeDriver, find_binary
+from rt._encode import encode_space, json_config, nest_points, nested_point
+from rt._errors import RtError
+from rt._json import numbers, shown, unboxed
 from rt._seeds import as_seed, draw_seed
-from rt._slips import notes_of_points
+from rt._slips import check_space, notes_of_points, place_of_call, whole
 from rt._values import restore_values
 from rt.tune._pareto import dominates
 from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
-from rt.tune._utils import flatten_dict, unflatten_dict
 
 _FORMAT = 1  # Of what save() writes.
+_KEYS = {"metric", "mode", "seed", "space", "search", "trials", "wire", "told"}  # At least.
 _MASK = 2**63 - 1
+_ASK_MAX = 10_000  # Trials of one request, as in cli/bridge/optimizer.cc.
 
 
 class OptimizerTrial:
@@ -38,8 +43,12 @@ class OptimizerTrial:
     """
 
     values: Optional[list[float]] = None
+    _optimizer = ""  # By which it was asked for.
 
-    def __init__(self, number: int, config: dict[str, Any], fallback: str = "") -> None:
+    def __init__(
+        self, number: int, config: dict[str, Any], fallback: str = "", optimizer: str = ""
+    ) -> None:
+        self._optimizer = optimizer
         self.number = number
         self.config = config
         self.fallback = fallback
@@ -57,6 +66,14 @@ class OptimizerTrial:
         return f"OptimizerTrial({self.number}, {self.config}, {state})"
 
 
+@dataclass
+class _Outcome:
+    error: bool
+    value: Optional[float] = None
+    values: Optional[list[float]] = None
+    intermediate: list[float] = field(default_factory=list)
+
+
 class Optimizer:
     """Proposes configurations and learns from their results; needs no cluster.
 
@@ -68,8 +85,9 @@ class Optimizer:
     metric and mode may be lists, for several objectives, and constraints is as of TuneConfig.
     tell() takes a dict then, or the values of the objectives and constraints as a list, and
     best_trials has the front.
-    Any number of trials may be open at a time, and they may be told in any order. A grid is used up
-    after its points. It holds a process of `rt` until close(), or the end of a `with` block.
+    Any number of trials may be open at a time, and they may be told in any order, from any thread.
+    A grid is used up after its points. It holds a process of `rt` until close(), or the end of a
+    `with` block.
     Raises ValueError for a space, an algorithm or an option that is not valid.
 
     >>> optimizer = Optimizer({"x": tune.uniform(-1, 1)}, mode="min", algorithm="tpe", seed=1)
@@ -99,7 +117,7 @@ class Optimizer:
             if each not in ("min", "max"):
                 raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
         for name in metric if isinstance(metric, list) else [metric]:
-            if name is not None and not isinstance(name, str):
+            if name is not None and (not isinstance(name, str) or not name):
                 raise ValueError(f"metric must be the name of a value, not {name!r}")
         self._takes_lists = isinstance(metric, list)
         if isinstance(metric, list) and isinstance(mode, list) and len(metric) == len(mode) == 1:
@@ -110,6 +128,7 @@ class Optimizer:
                 f"not {shown(constraints)}"
             )
         self.constraints = dict(constraints or {})
+        check_space(space, place_of_call())
         search = _algorithm(algorithm, points_to_evaluate, options)
         unknown = notes_of_points(space, getattr(search, "points", []))
         if unknown:
@@ -119,9 +138,11 @@ class Optimizer:
         self.seed = draw_seed() if given is None else given
         self.trials: list[OptimizerTrial] = []
         self._space = copy.deepcopy(space)
-        self._search = search.to_spec()
+        self._search = nest_points(search.to_spec(), space)
         self._wire: list[dict[str, Any]] = []  # The configurations as the program proposed them.
         self._told: list[int] = []  # The numbers of told trials, in the order of telling.
+        self._id = os.urandom(8).hex()
+        self._lock, self._pid, self._is_behind = threading.RLock(), os.getpid(), False
         self._open()
 
     def _open(self, saved: bool = False) -> None:
@@ -145,34 +166,67 @@ class Optimizer:
             self._bridge.close()
             raise
 
-    def _call(self, op: str, **fields: Any) -> Any:
+    @contextlib.contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """The program and this object change together, for one thread at a time.
+
+        Where one of them did not change, as after Ctrl-C, the program is started again before the
+        next exchange, and told what this object knows.
+        """
         if self._closed:
             raise ValueError("this Optimizer was closed; restore() continues one that was saved")
-        return self._bridge.call(op, **fields)
+        if self._pid != os.getpid():
+            text = "this Optimizer belongs to the process that made it, not to a fork of it; "
+            raise ValueError(text + "ask and tell there, or save() it there and restore() it here")
+        with self._lock:
+            if self._is_behind:
+                self._bridge.close()
+                self._open(saved=True)
+                self._replay()
+            self._is_behind = True
+            yield
+            self._is_behind = False
+
+    def _replay(self) -> None:
+        self._call("add", params=self._wire)
+        for number in self._told:
+            self._tell(number, self.trials[number].value, self.trials[number].values)
+
+    def _call(self, op: str, **fields: Any) -> Any:
+        try:
+            return self._bridge.call(op, **fields)
+        except Exception as error:
+            if not isinstance(error, RtError) or error.code != BRIDGE_ENDED:
+                self._is_behind = False  # It refused, and nothing changed.
+                raise
+            why = str(error).partition(": ")[2]
+            text = f"the process of this Optimizer ended{': ' if why else ''}{why}"
+            hint = "the next call starts it again, with all that was told"
+            raise RtError(text, BRIDGE_ENDED, hint) from None
 
     def ask(self, n: Optional[int] = None) -> Any:
         """The next trial; with `n`, a list of the next n trials.
 
         Where a grid is used up the list is shorter, and without `n` the result is None.
         """
-        count = 1 if n is None else n
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise ValueError(f"n must be at least 1, not {n!r}")
-        asked = self._call("ask", n=count)["trials"]
-        trials = [self._add(each["params"], each.get("fallback", "")) for each in asked]
+        count = 1 if n is None else whole("n", n, least=1)
+        if count > _ASK_MAX:
+            raise ValueError(f"n must be at most {_ASK_MAX}, not {shown(n)}")
+        with self._exchange():
+            first = len(self.trials)
+            asked = self._call("ask", n=count)["trials"]
+            trials = [self._made(first + i, each) for i, each in enumerate(asked)]
+            self._wire += [each["params"] for each in asked]
+            self.trials += trials
         if n is not None:
             return trials
         return trials[0] if trials else None
 
-    def _add(self, params: dict[str, Any], fallback: str) -> OptimizerTrial:
-        number = len(self.trials)
-        self._wire.append(params)
-        config = restore_values(copy.deepcopy(params), self._table)
+    def _made(self, number: int, asked: dict[str, Any]) -> OptimizerTrial:
+        config = restore_values(numbers(copy.deepcopy(asked["params"])), self._table)
         if self._computed:
             config = resolve(config, self._computed, random.Random(f"{self.seed}:{number}"))
-        trial = OptimizerTrial(number, config, fallback)
-        self.trials.append(trial)
-        return trial
+        return OptimizerTrial(number, config, asked.get("fallback", ""), self._id)
 
     def tell(
         self,
@@ -191,11 +245,19 @@ class Optimizer:
         Raises ValueError for a trial that is not one of these, or was told before.
         """
         known = self._known(trial)
-        if known.error or known.value is not None or known.values is not None:
-            raise ValueError(f"the result of trial {known.number} was told before")
+        with self._lock:
+            if known.error or known.value is not None or known.values is not None:
+                raise ValueError(f"the result of trial {known.number} was told before")
+            outcome = self._outcome(value, error, intermediate)
+            with self._exchange():
+                self._record(known, outcome)
+
+    def _outcome(
+        self, value: Any, error: Any, intermediate: Optional[Iterable[float]] = None
+    ) -> _Outcome:
+        """What tell() and add() were given. Raises ValueError where it is no result."""
         if self._names:
-            self._tell_outcome(known, value, error)
-            return
+            return self._outcome_of_several(value, error)
         if self._takes_lists and isinstance(value, (list, tuple)) and len(value) == 1:
             value = value[0]
         values = _numbers("intermediate", intermediate)
@@ -206,9 +268,12 @@ class Optimizer:
         finite = [each for each in told if math.isfinite(each)]
         best = (min if self.mode == "min" else max)(finite, default=None)
         failed = bool(error) or best is None
-        self._tell(known.number, None if failed else best)
-        known.intermediate = values
-        known.error, known.value = failed, None if failed else best
+        return _Outcome(failed, None if failed else best, intermediate=values)
+
+    def _record(self, known: OptimizerTrial, outcome: _Outcome) -> None:
+        self._tell(known.number, None if self._names else outcome.value, outcome.values)
+        known.error, known.value, known.values = outcome.error, outcome.value, outcome.values
+        known.intermediate = outcome.intermediate
         self._told.append(known.number)
 
     @property
@@ -218,7 +283,7 @@ class Optimizer:
         several = isinstance(self.metric, list) and len(self.metric) > 1
         return [*metric, *self.constraints] if several or self.constraints else []
 
-    def _tell_outcome(self, known: OptimizerTrial, value: Any, error: Any) -> None:
+    def _outcome_of_several(self, value: Any, error: Any) -> _Outcome:
         names = self._names
         if isinstance(value, dict):
             lacking = [name for name in names if name not in value]
@@ -230,12 +295,10 @@ class Optimizer:
         if value is not None and (not isinstance(value, (list, tuple)) or len(value) != len(names)):
             raise ValueError(f"the values must be a list of {', '.join(names)}, not {value!r}")
         values = _numbers("the values", value)
-        known.error = bool(error) or not values or any(map(math.isnan, values))
-        known.values = None if known.error else values
-        if known.values and not isinstance(self.metric, list) and self._keeps(values[1:]):
-            known.value = values[0]
-        self._tell(known.number, None, known.values)
-        self._told.append(known.number)
+        if error or not values or any(map(math.isnan, values)):
+            return _Outcome(True)
+        counts = not isinstance(self.metric, list) and self._keeps(values[1:])
+        return _Outcome(False, values[0] if counts else None, values)
 
     @property
     def best_trials(self) -> list[OptimizerTrial]:
@@ -274,29 +337,34 @@ class Optimizer:
 
         config: all parameters of the space, also with flat names ("model/lr"). value, error: as of
         tell(). Nothing is learned from a configuration that lies outside the space, or lacks a
-        parameter; a warning says so. Raises ValueError for parameters that the space does not have.
+        parameter; a warning says so. Raises ValueError for parameters that the space does not have,
+        for 2.5 or a text where it has whole numbers, and for what is no value; nothing is added.
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
-        unknown = [str(key) for key in config if str(key).partition("/")[0] not in self._space]
+        others = [str(key) for key in config if key not in self._space]
+        unknown = [key for key in others if key.partition("/")[0] not in self._space]
         if unknown:
             raise ValueError(f"config: {', '.join(unknown)} is not in the search space")
-        is_flat = any(isinstance(key, str) and "/" in key for key in config)
-        wire = json_config(unflatten_dict(flatten_dict(config)) if is_flat else config)
-        unused = self._call("add", params=[wire], elsewhere=True)["unused"]
+        wire = json_config(nested_point(config, self._space))
+        outcome = self._outcome(value, error)
+        with self._exchange():
+            unused = self._call("add", params=[wire], elsewhere=True)["unused"]
+            trial = OptimizerTrial(len(self.trials), copy.deepcopy(config), optimizer=self._id)
+            self._wire.append({} if unused else wire)
+            self.trials.append(trial)
+            self._record(trial, outcome)
         if unused:
             text = f"{shown(config)} lies outside the space or lacks a parameter"
             warnings.warn(f"Optimizer.add: {text}; nothing is learned from it", stacklevel=2)
-        self._wire.append({} if unused else wire)
-        trial = OptimizerTrial(len(self.trials), copy.deepcopy(config))
-        self.trials.append(trial)
-        self.tell(trial, value, error=error)
         return trial
 
     def _known(self, trial: Union[OptimizerTrial, int]) -> OptimizerTrial:
-        number = trial.number if isinstance(trial, OptimizerTrial) else trial
+        number = unboxed(trial.number if isinstance(trial, OptimizerTrial) else trial)
         if isinstance(number, bool) or not isinstance(number, int):
             raise ValueError(f"trial must be what ask() returned, or its number, not {trial!r}")
+        if isinstance(trial, OptimizerTrial) and trial._optimizer != self._id:
+            raise ValueError(f"trial {number} is of another Optimizer")
         if not 0 <= number < len(self.trials):
             raise ValueError(f"trial {number} was not asked for")
         return self.trials[number]
@@ -311,7 +379,7 @@ class Optimizer:
         if value is None:
             return None
         try:
-            return float(value)
+            return _float(value)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(f"the value must be a number, not {shown(value)}") from None
 
@@ -336,6 +404,7 @@ class Optimizer:
             "told": self._told,
             "constraints": self.constraints,
             "takes_lists": self._takes_lists,
+            "id": self._id,
         }
         part = f"{path}.{os.getpid()}.part"
         try:
@@ -358,9 +427,10 @@ class Optimizer:
         with open(path, "rb") as file:
             try:
                 state = pickle.load(file)
-            except (pickle.UnpicklingError, EOFError, ImportError, AttributeError) as error:
-                raise ValueError(f"{path} was not written by Optimizer.save: {error}") from None
-        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            except Exception as error:  # Damaged pickles raise errors of any kind.
+                text = f"{path} was not written by Optimizer.save, or is damaged"
+                raise ValueError(f"{text}: {str(error) or type(error).__name__}") from None
+        if not isinstance(state, dict) or state.get("format") != _FORMAT or _KEYS - state.keys():
             raise ValueError(f"{path} was not written by Optimizer.save of this release")
         self = cls.__new__(cls)
         self.metric, self.mode, self.seed = state["metric"], state["mode"], state["seed"]
@@ -368,11 +438,14 @@ class Optimizer:
         self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
         self.constraints = state.get("constraints", {})
         self._takes_lists = bool(state.get("takes_lists"))
+        self._id = state.get("id", "")
+        self._lock, self._pid, self._is_behind = threading.RLock(), os.getpid(), False
         self._open(saved=True)
-        self._call("add", params=self._wire)
-        for number in self._told:
-            self._tell(number, self.trials[number].value, self.trials[number].values)
+        self._replay()
         return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an Optimizer cannot be pickled or copied: it has a process; use save()")
 
     def close(self) -> None:
         """Ends the process of `rt`; safe to repeat."""
@@ -386,10 +459,16 @@ class Optimizer:
         self.close()
 
 
+def _float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a text, as in a search on a cluster")
+    return float(value)
+
+
 def _numbers(name: str, values: Optional[Iterable[Any]]) -> list[float]:
     """The floats of what may be a list. Raises ValueError for anything else."""
     try:
-        return [float(each) for each in values or ()]
+        return [_float(each) for each in values or ()]
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a list of numbers, not {shown(values)}") from None
 

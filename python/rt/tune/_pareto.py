@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -13,10 +14,15 @@ def dominates(a: Sequence[float], b: Sequence[float]) -> bool:
 def hypervolume(points: Sequence[Sequence[float]], reference: Sequence[float]) -> float:
     """The volume between the points and the reference, all values being minimised.
 
-    Exact, by exclusive parts (While et al., 2012). A point that is not better than the reference in
-    every objective does not count. Time grows fast with the number of objectives above three.
+    Exact, by exclusive parts (While et al., 2012). A point that is not finite, or not better than
+    the reference in every objective, does not count. Time grows fast with the number of objectives
+    above three.
     """
-    inside = [tuple(each) for each in points if all(x < r for x, r in zip(each, reference))]
+    inside = [
+        tuple(each)
+        for each in points
+        if all(math.isfinite(x) and x < r for x, r in zip(each, reference))
+    ]
     front = sorted(
         each for each in set(inside) if not any(dominates(other, each) for other in inside)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -158,7 +159,7 @@ class ResultGrid:
         """How much of the space between the front and `reference` the results dominate.
 
         reference: a value of each objective that is worse than what counts; by default the worst
-        value of each. Raises ValueError for a search with one objective, or without a value.
+        finite value of each. Raises ValueError for a search with one objective, or without a value.
         """
         self._trials.front()  # Refuses a search with one objective.
         found = [values for _, values in self._trials.outcomes()]
@@ -169,7 +170,7 @@ class ResultGrid:
             raise ValueError(f"reference is a dict with a value of each of {', '.join(signs)}")
         if not found:
             return 0.0
-        worst = [max(each) for each in zip(*found)]
+        worst = [max(filter(math.isfinite, each), default=-math.inf) for each in zip(*found)]
         if reference is not None:
             worst = [sign * reference[name] for name, sign in signs.items()]
         return hypervolume(found, worst)

@@ -15,7 +15,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
-from rt._json import flatten
+from rt._json import flatten, is_number, shown, unboxed
 from rt._slips import number, refuse_class, suggests_arguments, whole
 
 _HEAD_RESULTS_MAX = 256  # Values that the head keeps for each trial, and for each search.
@@ -27,6 +27,12 @@ def _spread(values: Iterable[float]) -> float:
 
     values = list(values)
     return pstdev(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def _deviation(std: Any) -> Any:
+    if not is_number(unboxed(std)) or math.isnan(std):
+        raise ValueError(f"std must be a number, not {shown(std)}")
+    return std
 
 
 class Stopper(ABC):
@@ -138,6 +144,11 @@ class TrialPlateauStopper(Stopper):
     ) -> None:
         if metric_threshold is not None and mode not in ("min", "max"):
             raise ValueError("metric_threshold needs mode='min' or mode='max'")
+        if metric_threshold is not None:
+            number("metric_threshold", metric_threshold)
+        _deviation(std)
+        whole("num_results", num_results, least=1)
+        number("grace_period", grace_period)
         self._metric = metric
         self._std = std
         self._grace_period = grace_period
@@ -207,7 +218,7 @@ class ExperimentPlateauStopper(Stopper):
             raise ValueError(f"top must be a whole number above 1, not {top!r}")
         if not isinstance(patience, int) or patience < 0:
             raise ValueError(f"patience must be a whole number of 0 or more, not {patience!r}")
-        if std <= 0:
+        if _deviation(std) <= 0:
             raise ValueError("std must be above 0")
         self._metric = metric
         self._std = std
