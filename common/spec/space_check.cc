@@ -130,12 +130,12 @@ absl::Status CheckNumbers(const Space& space, const Json& config, const std::str
     const auto found = domains.find(name);
     const Json* value = FindFlat(config, name);
     if (found == domains.end() || value == nullptr) continue;
-    const std::string where = path + "/" + name;
+    const std::string where = Join({path, name}, "/");
     const std::vector<const Domain*>& known = found->second;
     if (std::all_of(known.begin(), known.end(),
                     [&](const Domain* each) { return !ProblemOf(*each, *value).empty(); }))
       return SpecError(where, ProblemOf(*known.front(), *value) + ", not " + Excerpt(value->Dump()),
-                       "give a value such as space/" + name + " draws" + hint);
+                       Join({"give a value such as space/", name, " draws", hint}, ""));
     const bool is_in = std::any_of(known.begin(), known.end(),
                                    [&](const Domain* each) { return IsInRange(*each, *value); });
     if (learns && !is_in)
