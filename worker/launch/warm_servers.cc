@@ -22,6 +22,7 @@
 #include "common/run/unix_address.h"
 #include "worker/launch/work_dir.h"
 #include "worker/limits/memory_file.h"
+#include "worker/shim/fork_shims.h"
 #include "worker/shim/send_with.h"
 
 namespace rt::worker {
