@@ -204,6 +204,41 @@ print(json.dumps([[each.metrics["cpu"], each.metrics["parent"]] for each in resu
             parent_name(pid) == "rt-shim" for pid, _ in began.values()))
         self.assertEqual(self.finish(process, notes), [1] * 6)
 
+    def test_a_server_that_is_killed_while_it_loads_is_followed_by_another(self) -> None:
+        loads = self.place.root / "loads"
+        process = self.place.start(self.place.write("""
+import json, os, sys, time
+from rt import tune
+
+def loaded(note):
+    if "RT_TRIAL_ID" not in os.environ and not os.path.exists(note):  # The first server.
+        with open(note + ".part", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(note + ".part", note)
+        time.sleep(1000)
+    return objective
+
+def objective(config):
+    tune.report({"parent": open(f"/proc/{os.getppid()}/comm").read().strip()})
+
+class Slow:
+    def __call__(self, config): pass
+    def __reduce__(self): return loaded, (sys.argv[1],)
+
+results = tune.Tuner(Slow(), param_space={"x": tune.grid_search([1, 2, 3])},
+                     tune_config=tune.TuneConfig(max_concurrent_trials=1)).fit()
+print(json.dumps([each.metrics["parent"] for each in results]))
+"""), str(loads))
+        self.addCleanup(process.communicate, timeout=100)
+        wait_until("the server loads", loads.exists)
+        os.kill(int(loads.read_text()), signal.SIGKILL)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        first, *others = json.loads(out.splitlines()[-1])
+        self.assertEqual(first, "rt-shim")  # It was started cold.
+        self.assertNotIn("rt-shim", others)
+        self.place.wait_gone()
+
     def test_killing_the_shim_of_a_group_restarts_its_trials(self) -> None:
         process, notes, began = self.begin()
         server = next(iter(began.values()))[1]

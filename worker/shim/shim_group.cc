@@ -19,6 +19,7 @@ constexpr int kKeeper = 4;
 constexpr size_t kMessageBytesMax = 16 << 10;
 constexpr size_t kPreambleBytesMax = 64 << 10;  // What an import prints, repeated to each attempt.
 constexpr int kSweepMs = 1;
+constexpr int kEndLooks = 200;  // At a server that ends, one each millisecond.
 
 // What the server printed before it was ready: a cold start would have printed it as well.
 struct Preamble {
@@ -253,13 +254,23 @@ class Group {
   // Every message of the server and of its children has been read: nobody else can be starting.
   void OnServerGone() {
     Close(control_);
-    if (!ready_ && refusal_.empty()) {
+    if (!ready_ && refusal_.empty() && !WasServerKilled()) {
       refusal_ = "the warm-start server ended while it loaded the trainable";
     }
     End();
     for (unsigned long long id : Ids(Stage::kForwarded)) {
       OnNotStarted(attempts_.at(id), "cold the warm-start server was killed");
     }
+  }
+
+  // By SIGKILL, which says nothing of the trainable. Its socket is closed, so it is about to be
+  // dead.
+  bool WasServerKilled() {
+    for (int looks = 0; server_ > 0 && looks < kEndLooks; ++looks) {
+      if (looks > 0) ::usleep(1'000);
+      if (::waitpid(server_, &server_status_, WNOHANG) == server_) server_ = -1;
+    }
+    return WIFSIGNALED(server_status_) && WTERMSIG(server_status_) == SIGKILL;
   }
 
   // Nothing new is started; what runs goes on.
@@ -281,7 +292,10 @@ class Group {
     int status = 0;
     std::map<pid_t, int> others;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      if (pid == server_) server_ = -1;
+      if (pid == server_) {
+        server_ = -1;
+        server_status_ = status;
+      }
       auto own = std::find_if(attempts_.begin(), attempts_.end(),
                               [pid](const auto& one) { return one.second.pid == pid; });
       if (own != attempts_.end()) {
@@ -453,6 +467,7 @@ class Group {
   std::string identity_;
   std::string boot_;
   pid_t server_ = -1;
+  int server_status_ = 0;  // How it ended.
   int control_ = -1;
   int lock_ = kLaunchLock;
   int server_out_ = -1;
