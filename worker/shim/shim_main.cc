@@ -105,6 +105,8 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
   const bool group = !group_socket.empty();
   if (!group) ::syscall(SYS_close_range, 3u, kLaunchLock - 1u, 0u);
   ::syscall(SYS_close_range, kLaunchLock + 1u, ~0u, 0u);
+  // From a daemon of an earlier release the group has none, and closes this instead.
+  if (group && ::fcntl(kLaunchLock, F_GETFD) < 0) ::dup2(STDOUT_FILENO, kLaunchLock);
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t mask;
   sigemptyset(&mask);
