@@ -344,11 +344,12 @@ absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
   if (evaluated == nullptr || evaluated->array().empty()) return absl::OkStatus();
   const std::string& name = json.Find("search")->object().front().first;
   const std::vector<std::string> keys = spec.OutcomeKeys();
+  const NumberChecker checker(spec.space);
   for (size_t i = 0; i < evaluated->array().size(); ++i) {
     const std::string path = "search/" + name + "/evaluated/" + std::to_string(i);
     if (const Json* config = evaluated->array()[i].Find("config"); config != nullptr)
       RT_RETURN_IF_ERROR(
-          CheckNumbers(spec.space, *config, path + "/config", ", or leave the result out", false));
+          checker.Check(*config, path + "/config", ", or leave the result out", false));
     const Json& value = *evaluated->array()[i].Find("value");
     const bool is_list = value.is_array();
     if (value.is_null() || (is_list ? value.array().size() == keys.size() : keys.empty())) continue;

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string_view>
-#include <vector>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -120,16 +118,17 @@ bool IsInRange(const Domain& domain, const Json& value) {
   return value.AsDouble() >= domain.lower - slack && value.AsDouble() <= LargestOf(domain) + slack;
 }
 
-absl::Status CheckNumbers(const Space& space, const Json& config, const std::string& path,
-                          const std::string& hint, bool learns) {
-  // Values of a choice may have parameters of one name, each with its own range.
-  std::map<std::string, std::vector<const Domain*>, std::less<>> domains;
+NumberChecker::NumberChecker(const Space& space) {
   for (const Variable& variable : space.variables)
-    domains[PathText(variable.path)].push_back(&variable.domain);
+    domains_[PathText(variable.path)].push_back(&variable.domain);
+}
+
+absl::Status NumberChecker::Check(const Json& config, const std::string& path,
+                                  const std::string& hint, bool learns) const {
   for (const std::string& name : FlatPaths(config)) {
-    const auto found = domains.find(name);
+    const auto found = domains_.find(name);
     const Json* value = FindFlat(config, name);
-    if (found == domains.end() || value == nullptr) continue;
+    if (found == domains_.end() || value == nullptr) continue;
     const std::string where = Join({path, name}, "/");
     const std::vector<const Domain*>& known = found->second;
     if (std::all_of(known.begin(), known.end(),
@@ -149,9 +148,10 @@ absl::Status CheckNumbers(const Space& space, const Json& config, const std::str
 
 absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
                          bool learns) {
+  const NumberChecker checker(space);
   for (size_t i = 0; i < points.size(); ++i)
-    RT_RETURN_IF_ERROR(CheckNumbers(space, points[i], path + "/" + std::to_string(i),
-                                    ", or leave it out", learns));
+    RT_RETURN_IF_ERROR(
+        checker.Check(points[i], path + "/" + std::to_string(i), ", or leave it out", learns));
   return absl::OkStatus();
 }
 

@@ -2,7 +2,10 @@
 // from them. Checked when a user submits; a space in a journal is drawn from as it is.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/json.h"
@@ -17,13 +20,24 @@ absl::Status CheckDraws(const Space& space);
 // Whether the value lies within the bounds of the variable; true where it is no number, or there
 // are no bounds.
 bool IsInRange(const Domain& domain, const Json& value);
-// InvalidArgument where `config`, which may lack variables, gives something else to a variable that
-// is a number, but for Python's values of any type ("py:(64, 32)"). `learns`: also where it lies
-// outside the range: a search that learns would take it for the bound, and others run it as it is.
-// `path` is that of the configuration. `hint` says what else the user can do: ", or ..."; or is "".
-absl::Status CheckNumbers(const Space& space, const Json& config, const std::string& path,
-                          const std::string& hint, bool learns);
-// The same for each configuration of a list, whose path is `path`.
+
+// What configurations give to the variables of a space that are numbers. Refers to the space.
+class NumberChecker {
+ public:
+  explicit NumberChecker(const Space& space);
+  // InvalidArgument where `config`, which may lack variables, has something else for a number, but
+  // for Python's values of any type ("py:(64, 32)"). `learns`: also where it lies outside the
+  // range: a search that learns would take it for the bound, and others run it as it is. `path` is
+  // that of the configuration. `hint` says what else the user can do: ", or ..."; or is "".
+  absl::Status Check(const Json& config, const std::string& path, const std::string& hint,
+                     bool learns) const;
+
+ private:
+  // Values of a choice may have parameters of one name, each with its own range.
+  std::map<std::string, std::vector<const Domain*>, std::less<>> domains_;
+};
+
+// Check of each configuration of a list, whose path is `path`.
 absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path,
                          bool learns);
 
