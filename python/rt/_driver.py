@@ -23,7 +23,7 @@ from typing import Any, Optional, Protocol
 
 from rt._errors import RtError, error_from_reply
 from rt._json import dump
-from rt._wire import Wire
+from rt._wire import HELLO_WAIT_S, NO_HELLO, Wire
 
 RECONNECT_DEADLINE_S = 600.0  # A worker daemon may be away for an upgrade.
 ASK_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")  # Every operation is safe to repeat.
@@ -209,9 +209,9 @@ class SocketDriver:
             try:
                 wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
                 wire.send(dump({"op": "hello", "token": self._token}))
-                reply = wire.receive(30.0)
+                reply = wire.receive(HELLO_WAIT_S)
                 if reply is None:
-                    raise ConnectionError("the worker did not answer the hello within 30 s")
+                    raise ConnectionError(NO_HELLO)
                 if not reply.get("ok", True):
                     raise error_from_reply(reply.get("error"))
                 return wire

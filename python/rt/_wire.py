@@ -16,6 +16,7 @@ from rt._json import dump, parse
 
 LINE_BYTES_MAX = 64 << 20  # A longer answer means a broken peer.
 HELLO_WAIT_S = 30.0
+NO_HELLO = f"the worker did not answer the hello within {HELLO_WAIT_S:g} s"
 _READ_BYTES = 1 << 16
 
 
@@ -130,7 +131,7 @@ def greet(wire: Wire, token: str, take: Callable[[dict[str, Any]], None]) -> dic
     while True:
         message = wire.receive(HELLO_WAIT_S)
         if message is None:
-            raise ConnectionError(f"the worker did not answer the hello within {HELLO_WAIT_S:g} s")
+            raise ConnectionError(NO_HELLO)
         if "ok" in message and not message["ok"]:
             error = message.get("error") or {}
             text = error.get("message", error) if isinstance(error, dict) else error

@@ -228,9 +228,11 @@ absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
   RT_ASSIGN_OR_RETURN(std::string line, AskForShim(body));
   // A forker that was killed takes the request with it. A shim says first of all who it is, so that
   // here there was none, and nothing is started twice.
-  const ShimFile begun = line.empty() ? ReadShimFile(dir.shim()) : ShimFile{};
-  if (line.empty() && (!begun.shim || begun.not_started)) {
-    RT_ASSIGN_OR_RETURN(line, AskForShim(body));
+  if (line.empty()) {
+    const ShimFile file = ReadShimFile(dir.shim());
+    if (!file.shim || file.not_started) {
+      RT_ASSIGN_OR_RETURN(line, AskForShim(body));
+    }
   }
   {
     std::lock_guard lock(mutex_);
