@@ -299,8 +299,8 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
 
 bool HasOpenClone(const Trial& trial) { return trial.open_clone.seq != 0 && IsOpen(trial); }
 
-// Whether the driver is away: it has been silent for too long since its last call, at `heard_at`,
-// or its job has ended since then.
+// Whether the driver is away: its last call, at `heard_at`, is too long ago, or its job has ended
+// since.
 static bool IsAwaySince(const Core& core, ExperimentId id, Millis heard_at, Millis now) {
   const State& state = core.world.state;
   const auto job = state.jobs.find(state.experiments.at(id).job);

@@ -98,8 +98,8 @@ struct Trial {
   std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
   PlateauWindow plateau;           // Where its experiment has a plateau rule.
   OpenClone open_clone;
-  // The greatest iteration of its rows, where its experiment has a plateau rule: a step that it
-  // repeats is no result.
+  // The greatest iteration of its rows, where its experiment has a plateau rule. The rule does not
+  // count a step again that the trial repeats.
   double plateau_counted_to = 0;
   Allocation allocation;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,

@@ -31,7 +31,7 @@ def json_config(config: dict[str, Any]) -> dict[str, Any]:
 def nested_point(point: dict[str, Any], space: Any) -> dict[str, Any]:
     """A point with {"net": {"lr": 1}} for "net/lr", unless the space has a key "net/lr".
 
-    A trial would get the key as it is, beside a value that is drawn for the parameter.
+    Otherwise a trial gets the key "net/lr" as well as a value that is drawn for net.lr.
     """
     nested: dict[str, Any] = {}
     for key, value in point.items():

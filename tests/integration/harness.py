@@ -194,7 +194,7 @@ class Cluster:
         """Waits until it is over."""
         def over() -> Any:
             with self.lent_bridge() as bridge:
-                # Returns when the experiment ends, or at once if there is no head.
+                # The answer comes when the experiment ends. Without a head it comes at once.
                 bridge.ask("experiment_wait", experiment_id=number, until_end=True, hold_ms=5_000)
                 shown = bridge.ask("experiment_get", experiment_id=number)
             if shown is None or not shown["ok"]:

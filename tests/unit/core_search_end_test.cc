@@ -195,7 +195,7 @@ TEST_CASE("an experiment that release 0.1.0 ended by its budget stays COMPLETED 
   CHECK(search.State() == "COMPLETED");
 }
 
-TEST_CASE("a step that is repeated with the metric is no result, whichever rows came together") {
+TEST_CASE("the plateau rule does not count a repeated step, however rows were batched") {
   const std::string without = "{}", with = R"({"loss":1})";
   for (const bool together : {true, false}) {
     INFO(together);

@@ -18,7 +18,8 @@ class LaunchLock {
   LaunchLock(const LaunchLock&) = delete;
   LaunchLock& operator=(const LaunchLock&) = delete;
 
-  // Whether any process has it. True as well if that cannot be told, as after a release without it.
+  // Whether any process has the lock. Also true if there is no lock file, as after an upgrade from
+  // a release without it.
   bool IsHeld() const;
   // To be inherited; taken at the first call.
   absl::StatusOr<int> Hold();

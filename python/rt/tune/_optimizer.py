@@ -255,7 +255,7 @@ class Optimizer:
     def _outcome(
         self, value: Any, error: Any, intermediate: Optional[Iterable[float]] = None
     ) -> _Outcome:
-        """What tell() and add() were given. Raises ValueError where it is no result."""
+        """The arguments of tell() and add(), checked. Raises ValueError if they are invalid."""
         if self._names:
             return self._outcome_of_several(value, error)
         if self._takes_lists and isinstance(value, (list, tuple)) and len(value) == 1:
@@ -337,8 +337,8 @@ class Optimizer:
 
         config: all parameters of the space, also with flat names ("model/lr"). value, error: as of
         tell(). Nothing is learned from a configuration that lies outside the space, or lacks a
-        parameter; a warning says so. Raises ValueError for parameters that the space does not have,
-        for 2.5 or a text where it has whole numbers, and for what is no value; nothing is added.
+        parameter; a warning says so. Raises ValueError, and adds nothing, if the space does not
+        have a parameter, if a whole number is 2.5 or a text, and if the value is not a number.
         """
         if not isinstance(config, dict):
             raise ValueError(f"config is a dict with all parameters, not {shown(config)}")
