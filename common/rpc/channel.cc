@@ -83,15 +83,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   return MakeNamedChannel(address, credentials, HeadName(cluster_id), bulk);
 }
 
-std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
-                                                const Credentials& credentials,
-                                                const std::string& server_name, bool bulk) {
-  grpc::SslCredentialsOptions tls;
-  tls.pem_root_certs = credentials.ca_pem;
-  tls.pem_private_key = credentials.own.key_pem;
-  tls.pem_cert_chain = credentials.own.certificate_pem;
+grpc::ChannelArguments ClientArguments(bool bulk) {
   grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride(server_name);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -100,6 +93,9 @@ std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // Callers try again themselves. gRPC 1.51's own retries lose a call that is cancelled, or whose
+  // deadline passes, between the headers of its answer and the first message: it never ends.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The head is named by address; a proxy of the environment is for other traffic.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(
@@ -107,6 +103,18 @@ std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
   arguments.SetMaxSendMessageSize(
       static_cast<int>(bulk ? limits::kChunkMessageBytesMax : limits::kMessageBytesMax));
   if (bulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
+                                                const Credentials& credentials,
+                                                const std::string& server_name, bool bulk) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = credentials.ca_pem;
+  tls.pem_private_key = credentials.own.key_pem;
+  tls.pem_cert_chain = credentials.own.certificate_pem;
+  grpc::ChannelArguments arguments = ClientArguments(bulk);
+  arguments.SetSslTargetNameOverride(server_name);
   return grpc::CreateCustomChannel(TargetOf(address), grpc::SslCredentials(tls), arguments);
 }
 

@@ -277,6 +277,30 @@ class Victim:
             thread.join(30)
 
 
+class Share:
+    """How much of the machine's processors was left for a daemon, its attackers and its victims:
+    1, less what all other processes used."""
+
+    def __init__(self, pid: int) -> None:
+        self.stat = pathlib.Path(f"/proc/{pid}/stat")
+        self.began = self.used()
+
+    def used(self) -> tuple[float, float, float]:
+        """Seconds of processors so far: of all there are, of those in use, and of ours in use."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        line = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0]
+        # user nice system idle iowait irq softirq steal
+        each = [int(word) / ticks for word in line.split()[1:9]]
+        daemon = self.stat.read_text().rpartition(")")[2].split()
+        ours = sum(os.times()[:4]) + (int(daemon[11]) + int(daemon[12])) / ticks
+        return sum(each), sum(each) - each[3] - each[4], ours
+
+    def now(self) -> float:
+        """Since the start. What attackers used counts when they have ended."""
+        total, busy, ours = (now - then for now, then in zip(self.used(), self.began))
+        return 1 - max(0.0, busy - ours) / max(total, 0.01)
+
+
 class Memory:
     """The resident set of a process, in MB, and the most of it since the start."""
 

@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
-from attackers import STATUS, Attack, Memory, Victim  # noqa: E402
+from attackers import STATUS, Attack, Memory, Share, Victim  # noqa: E402
 from harness import BIN, ROOT, wait_until  # noqa: E402
 from http2 import tls_context  # noqa: E402
 from test_security import Site, decode  # noqa: E402
@@ -22,6 +22,8 @@ FILES = 1024  # What most machines give a process unless asked.
 IS_FULL = os.environ.get("RT_ATTACK") == "full"
 ATTACK_S = 15.0 if IS_FULL else 3.0
 QUIET_S = 5.0 if IS_FULL else 1.0
+# Of the usual answer, on a machine that does nothing else. Where other tests use three quarters of
+# the processors, an answer may take four times as long.
 ANSWER_S = 1.0
 # Of the slowest single answer. A test of seconds on a machine that does other work as well is told
 # apart from a port that is slow by the usual answer.
@@ -91,15 +93,17 @@ class AttackTest(unittest.TestCase):
         for _ in range(20):  # What the first calls allocate is no part of the attack.
             self.time_of_new_connection(victim)
         before = memory.now()
+        share = Share(self.site.daemons[daemon].pid)
         with attack, memory, victim:
             time.sleep(ATTACK_S)
             turns = attack.turns
         ended = time.monotonic()
+        left = share.now()
         told = (f"{self.id()}: answers {victim.usual():.2f} s, the slowest of {victim.count()} "
-                f"{victim.slowest():.2f} s, "
+                f"{victim.slowest():.2f} s, with {left:.0%} of the processors, "
                 f"memory {before:.0f} -> {memory.most:.0f} MB")
         self.assertEqual(victim.errors, [], told)
-        self.assertLess(victim.usual(), ANSWER_S, told)
+        self.assertLess(victim.usual() * left, ANSWER_S, told)
         self.assertLess(victim.slowest(), SLOWEST_S, told)
         self.assertLess(memory.most, MEMORY_MB, told)
         self.assertGreater(turns, 0)

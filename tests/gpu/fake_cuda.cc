@@ -3,6 +3,7 @@
 // call that fails ("lock", "checkpoint", "restore").
 #include <signal.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -21,10 +22,13 @@ int Read(int pid) {
   std::ifstream(PathOf(pid)) >> state;
   return state;
 }
+// Tests read the file at any moment, so it is replaced whole.
 int Write(int pid, int state) {
-  std::ofstream file(PathOf(pid));
+  const std::string path = PathOf(pid), part = path + ".part";
+  std::ofstream file(part);
   file << state;
-  return file.good() ? 0 : kInvalid;
+  file.close();
+  return file.good() && std::rename(part.c_str(), path.c_str()) == 0 ? 0 : kInvalid;
 }
 int Move(int pid, const char* call, int from, int to) {
   const char* fails = std::getenv("FAKE_CUDA_FAILS");

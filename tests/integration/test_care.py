@@ -77,16 +77,8 @@ class CareTest(ClusterTest):
         self.assertRegex(done.stderr, r"sweep\.yaml:5:1: .*num_sampels")
 
     def test_completion_in_a_real_bash(self) -> None:
-        env = {**self.cluster.env, "PATH": f"{BIN}:{os.environ['PATH']}", "PS1": "> ",
-               "INPUTRC": "/dev/null"}
-        terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], env, self.cluster.work)
-        self.addCleanup(terminal.close)
-
-        def await_prompt() -> None:  # What is typed before it is echoed by others than readline.
-            terminal.wait_for("a prompt", lambda lines: [
-                line.rstrip() for line in lines if line.strip()][-1:] == [">"])
-        await_prompt()
-        terminal.type("source <(rt completion bash)\n")
+        env = {**self.cluster.env, "PATH": f"{BIN}:{os.environ['PATH']}", "INPUTRC": "/dev/null"}
+        (self.cluster.work / "rc").write_text("PS1='> '\nsource <(rt completion bash)\n")
         for typed, wanted in (("rt exp expo", "rt exp export"),
                               ("rt exp export --form", "rt exp export --format"),
                               ("rt exp export --format c", "rt exp export --format csv"),
@@ -94,11 +86,13 @@ class CareTest(ClusterTest):
                               ("rt context use i", "rt context use it"),
                               ("rt token create --role vie", "rt token create --role viewer"),
                               ("rt t wh", "rt t why"), ("rt plan clus", "rt plan cluster.yaml")):
-            await_prompt()
+            terminal = Terminal(["bash", "--rcfile", "rc", "-i"], env, self.cluster.work)
+            self.addCleanup(terminal.close)
+            # What is typed before the prompt is echoed by others than readline.
+            terminal.wait_for("a prompt", lambda lines: lines[0] == ">")
             terminal.type(typed + "\t")
-            terminal.wait_for(f"{typed!r} becomes {wanted!r}", lambda lines, wanted=wanted: any(
-                line.endswith("> " + wanted) for line in lines))
-            terminal.type("\x03")  # Ctrl-C: another prompt.
+            terminal.wait_for(f"{typed!r} becomes {wanted!r}",
+                              lambda lines, wanted=wanted: lines[0] == "> " + wanted)
 
     def test_what_an_installation_has(self) -> None:
         target = self.cluster.home / "installed"

@@ -141,7 +141,7 @@ class FreezeGpuTest(Frozen, unittest.TestCase):
         self.finish(other, "other")
         self.cluster.rt("trial", "resume", f"{one}/0")
         trial = self.check_continues(one, pid, frozen)
-        self.assertEqual(self.cuda(pid), "0")
+        wait_until("its calls of the driver return", lambda: self.cuda(pid) == "0")
         self.assertEqual(trial["attempts"][0]["members"][0]["gpus"],
                          frozen["attempts"][0]["members"][0]["gpus"])
         self.finish(one, "gpu")

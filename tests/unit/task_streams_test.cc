@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc/channel.h"
 #include "common/rpc/task_stream.h"
 #include "common/run/owned_fd.h"
 #include "rt/v1/task.grpc.pb.h"
@@ -32,8 +33,9 @@ struct Node {
     builder.RegisterService(&echo);
     server = builder.BuildAndStart();
     REQUIRE(server != nullptr);
-    stub = v1::TaskService::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                        grpc::InsecureChannelCredentials()));
+    stub = v1::TaskService::NewStub(grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port),
+                                                              grpc::InsecureChannelCredentials(),
+                                                              ClientArguments(false)));
   }
   ~Node() { server->Shutdown(); }
 
