@@ -9,12 +9,12 @@ namespace rt {
 namespace {
 
 // Values of a choice may have parameters of one name, each with its own range.
-bool IsInRangeAt(const Space& space, const Variable& variable, const Json& value) {
-  if (IsInRange(variable.domain, value)) return true;
+bool IsDrawableAt(const Space& space, const Variable& variable, const Json& value) {
+  if (IsDrawable(variable.domain, value)) return true;
   return space.IsConditional() &&
          std::any_of(space.variables.begin(), space.variables.end(), [&](const Variable& other) {
            return &other != &variable && other.path == variable.path &&
-                  IsInRange(other.domain, value);
+                  IsDrawable(other.domain, value);
          });
 }
 
@@ -24,7 +24,7 @@ bool LiesIn(const Encoding& encoding, const Space& space, const Json& config) {
   if (!encoding.Encode(config).has_value()) return false;
   return std::all_of(space.variables.begin(), space.variables.end(), [&](const Variable& each) {
     const Json* value = ValueAtPath(config, each.path);
-    return value == nullptr || IsInRangeAt(space, each, *value);
+    return value == nullptr || IsDrawableAt(space, each, *value);
   });
 }
 

@@ -10,7 +10,7 @@
 
 namespace rt {
 
-// Reports whether `config` has all parameters of the space, each within its bounds.
+// Reports whether `config` has all parameters of the space, each with a value that may be drawn.
 bool LiesIn(const Encoding& encoding, const Space& space, const Json& config);
 
 // Empties the configurations of results that lie elsewhere, so that nothing is learned from them.

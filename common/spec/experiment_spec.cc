@@ -293,12 +293,13 @@ absl::Status ReadCheckpoints(const Json& json, CheckpointPolicy& policy) {
   return ReadMode(*value, "checkpoints/", "score_order", policy.score_order);
 }
 
+// CheckSize says how long the names may be.
 absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
-  RT_RETURN_IF_ERROR(ReadText(json, "experiment", spec.name, limits::kNameBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "experiment", spec.name, limits::kSpecBytesMax));
   if (spec.name.empty()) return SpecError("experiment", "the experiment's name is missing");
   if (spec.name.find('/') != std::string::npos || spec.name.starts_with('.'))
     return SpecError("experiment", "must not contain '/' or begin with '.'");
-  RT_RETURN_IF_ERROR(ReadText(json, "trainable", spec.trainable, limits::kNameBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "trainable", spec.trainable, limits::kSpecBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "results_dir", spec.results_dir, limits::kPathBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "report_regex", spec.report_regex, limits::kReasonBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "bundle", spec.bundle, limits::kNameBytesMax));
@@ -358,6 +359,18 @@ absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
                                           : "must be a list of " + std::to_string(keys.size()) +
                                                 " numbers: of " + Join(keys, ", "));
   }
+  return absl::OkStatus();
+}
+
+// A number for one of these names was meant for the rule.
+absl::Status CheckPlateaus(const Json& json) {
+  const Json* stop = json.Find("stop");
+  if (stop == nullptr || !stop->is_object()) return absl::OkStatus();
+  for (const char* name : {"plateau", "experiment_plateau"})
+    if (const Json* rule = stop->Find(name); rule != nullptr && !rule->is_object())
+      return SpecError(std::string("stop/") + name,
+                       "must be a map of the rule's options, for example {std: 0.001}",
+                       "a threshold for a metric of this name is written {'>=': 3}");
   return absl::OkStatus();
 }
 
@@ -442,6 +455,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
                                  FindTable(AlgorithmKind::kSearch, spec.search.name)->needs_metric;
   if (source == SpecSource::kUser) {
     RT_RETURN_IF_ERROR(CheckSize(spec));
+    RT_RETURN_IF_ERROR(CheckPlateaus(json));
     RT_RETURN_IF_ERROR(CheckMutated(spec));
     RT_RETURN_IF_ERROR(CheckTogether(spec));
     RT_RETURN_IF_ERROR(CheckDraws(spec.space));

@@ -111,7 +111,8 @@ absl::Status CheckDraws(const Space& space) {
   return absl::OkStatus();
 }
 
-bool IsInRange(const Domain& domain, const Json& value) {
+bool IsDrawable(const Domain& domain, const Json& value) {
+  if (!ProblemOf(domain, value).empty()) return false;
   if (!IsNumber(domain.kind) || IsNormal(domain.kind) || !value.is_number()) return true;
   // A bound that was rounded on its way through a text is still that bound.
   const double slack = 1e-9 * std::max(std::abs(domain.lower), std::abs(domain.upper));
@@ -136,7 +137,7 @@ absl::Status NumberChecker::Check(const Json& config, const std::string& path,
       return SpecError(where, ProblemOf(*known.front(), *value) + ", not " + Excerpt(value->Dump()),
                        Join({"give a value such as space/", name, " draws", hint}, ""));
     const bool is_in = std::any_of(known.begin(), known.end(),
-                                   [&](const Domain* each) { return IsInRange(*each, *value); });
+                                   [&](const Domain* each) { return IsDrawable(*each, *value); });
     if (learns && !is_in)
       return SpecError(where,
                        FormatDouble(value->AsDouble()) + " lies outside the range of space/" +

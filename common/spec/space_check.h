@@ -17,9 +17,9 @@ namespace rt {
 // 64 bits cannot keep apart: a draw would always be the same, infinite or not a number. The same
 // for a variable whose condition no draw can meet.
 absl::Status CheckDraws(const Space& space);
-// Whether the value lies within the bounds of the variable; true where it is no number, or there
-// are no bounds.
-bool IsInRange(const Domain& domain, const Json& value);
+// Whether a draw may give the value: it lies within the bounds, if there are any, and is whole
+// where whole numbers are drawn. True for a variable that is no number, and for values of Python's.
+bool IsDrawable(const Domain& domain, const Json& value);
 
 // What configurations give to the variables of a space that are numbers. Refers to the space.
 class NumberChecker {

@@ -155,9 +155,9 @@ TEST_CASE("warm start: of large configurations as many results are taken as a sp
 
 TEST_CASE("warm start: results outside the new space are left out") {
   Story story;
-  story.Create(R"(,"space":{"x":{"grid":[1,5]}},"metric":"loss","mode":"min","num_samples":1)");
+  story.Create(R"(,"space":{"x":{"grid":[1,2.5,5]}},"metric":"loss","mode":"min","num_samples":1)");
   story.SyncTwice();
-  for (uint32_t number = 0; number < 2; ++number) {
+  for (uint32_t number = 0; number < 3; ++number) {
     story.Report(story.FenceOf(number), 1, R"({"loss":1})");
     story.Exit(story.FenceOf(number), 0, 1);
   }
@@ -176,12 +176,12 @@ TEST_CASE("warm start: results outside the new space are left out") {
         R"([{"config":{},"value":0},{"config":{"x":1},"value":1.0}])");
   CHECK(evaluated(R"({"quniform":[0,8,0.5]})") ==
         R"([{"config":{"x":8},"value":0},{"config":{"x":1},"value":1.0},)"
-        R"({"config":{"x":5},"value":1.0}])");
+        R"({"config":{"x":2.5},"value":1.0},{"config":{"x":5},"value":1.0}])");
   CHECK(evaluated(R"({"randn":[0,1]})") ==
         R"([{"config":{"x":8},"value":0},{"config":{"x":1},"value":1.0},)"
-        R"({"config":{"x":5},"value":1.0}])");
+        R"({"config":{"x":2.5},"value":1.0},{"config":{"x":5},"value":1.0}])");
   const auto refused = story.Do(input::CreateExperiment{
-      .spec = R"({"experiment":"e","command":["x"])" + warm(R"({"uniform":[2,3]})") + "}",
+      .spec = R"({"experiment":"e","command":["x"])" + warm(R"({"uniform":[3,4]})") + "}",
       .request_key = "none",
       .drawn_seed = 9,
       .results_root = "/r"});

@@ -97,7 +97,11 @@ TEST_CASE("plateau: what is written wrongly is refused, with its place") {
         "stop/plateau/metric_threshold: needs the mode of 'acc'");
   CHECK(refused(R"({"patience":3})").find("stop/plateau") == 0);
   CHECK(refused(R"({"metric":""})") == "stop/plateau/metric: must be the name of a reported value");
-  // A metric of that name has its threshold as any other.
+  CHECK(refused("3") ==
+        "stop/plateau: must be a map of the rule's options, for example {std: 0.001}");
+  CHECK(MessageOf(PlateauSpec(R"({"experiment_plateau":3})").status()) ==
+        "stop/experiment_plateau: must be a map of the rule's options, for example {std: 0.001}");
+  // A metric of that name has its threshold as a comparison.
   const auto metric = PlateauSpec(R"({"plateau":{"<=":3}})");
   REQUIRE(metric.ok());
   CHECK(metric->stop.size() == 1);

@@ -285,6 +285,9 @@ TEST_CASE("spec: a user's space and names are bounded; the journal's are read as
     json.Set(key, std::string(201, 'n'));
     CHECK(SpecPathOf(ParseExperimentSpec(json).status()) == key);
     CHECK(ReadJournalledExperiment({.text = json.Dump()}).warnings.empty());
+    json.Set(key, std::string(300, 'n'));
+    CHECK(MessageOf(ParseExperimentSpec(json).status()) ==
+          std::string(key) + ": is longer than 200 bytes: folders of its trials begin with it");
     json.Set(key, "e");
   }
 }
