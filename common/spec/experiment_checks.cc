@@ -62,4 +62,15 @@ absl::Status CheckRungs(const Json& json, const ExperimentSpec& spec) {
                        " is needed; usual values are 2 to 4");
 }
 
+absl::Status CheckPlateaus(const Json& json) {
+  const Json* stop = json.Find("stop");
+  if (stop == nullptr || !stop->is_object()) return absl::OkStatus();
+  for (const char* name : {"plateau", "experiment_plateau"})
+    if (const Json* rule = stop->Find(name); rule != nullptr && !rule->is_object())
+      return SpecError(std::string("stop/") + name,
+                       "must be a map of the rule's options, for example {std: 0.001}",
+                       "a threshold for a metric of this name is written {'>=': 3}");
+  return absl::OkStatus();
+}
+
 }  // namespace rt

@@ -362,18 +362,6 @@ absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec) {
   return absl::OkStatus();
 }
 
-// A number for one of these names was meant for the rule.
-absl::Status CheckPlateaus(const Json& json) {
-  const Json* stop = json.Find("stop");
-  if (stop == nullptr || !stop->is_object()) return absl::OkStatus();
-  for (const char* name : {"plateau", "experiment_plateau"})
-    if (const Json* rule = stop->Find(name); rule != nullptr && !rule->is_object())
-      return SpecError(std::string("stop/") + name,
-                       "must be a map of the rule's options, for example {std: 0.001}",
-                       "a threshold for a metric of this name is written {'>=': 3}");
-  return absl::OkStatus();
-}
-
 absl::Status CheckSize(const ExperimentSpec& spec) {
   for (const auto& [path, name] : {std::pair("experiment", &spec.name),
                                    std::pair("trainable", &spec.trainable)})
