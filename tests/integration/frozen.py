@@ -134,6 +134,8 @@ class Frozen:
         rows = self.cluster.rows(self.cluster.experiment(number), self.trial(number))
         before, after = max(zip(rows, rows[1:]),
                             key=lambda pair: pair[1]["timestamp"] - pair[0]["timestamp"])
-        test.assertGreaterEqual(after["timestamp"] - before["timestamp"], 2)
-        test.assertLess(after["time_total_s"] - before["time_total_s"], 1)
-        test.assertLess(max(row["time_this_iter_s"] for row in rows), 1)
+        apart = after["timestamp"] - before["timestamp"]
+        test.assertGreaterEqual(apart, 2)
+        # All but a little of it was the freeze; the trial may be slow as well.
+        test.assertLess(after["time_total_s"] - before["time_total_s"], apart - 1)
+        test.assertLess(max(row["time_this_iter_s"] for row in rows), apart - 1)
