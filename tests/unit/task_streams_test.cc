@@ -3,11 +3,13 @@
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/task_stream.h"
 #include "common/run/owned_fd.h"
@@ -87,20 +89,24 @@ TEST_CASE("task streams: bytes come back whole, each on the connection that they
 
 TEST_CASE("task streams: Finish ends those that wait and those that nobody reads") {
   Node node;
-  TaskStreams streams(8);
-  const OwnedFd waits = Connect(streams, node);
-  const OwnedFd unread = Connect(streams, node);
-  const std::string some(4u << 20, 'x');
-  auto stuck = std::async(std::launch::async,
-                          [&] { return SendAll(unread.get(), some, [] { return false; }); });
-  const std::string hello = "hello";
-  REQUIRE(SendAll(waits.get(), hello, [] { return false; }));
-  std::string heard(hello.size(), ' ');
-  REQUIRE(::recv(waits.get(), heard.data(), heard.size(), MSG_WAITALL) == 5);
-  streams.Finish();
-  stuck.wait();
-  CHECK(ReadAll(waits.get()).empty());
-  CHECK(absl::IsCancelled(streams.Start([](TaskStreams::Stream&) {})));
+  for (int round = 0; round < 200; ++round) {  // Each is another moment for the second stream.
+    TaskStreams streams(8);
+    const OwnedFd waits = Connect(streams, node);
+    const OwnedFd unread = Connect(streams, node);
+    const std::string some(4u << 20, 'x');
+    auto stuck = std::async(std::launch::async,
+                            [&] { return SendAll(unread.get(), some, [] { return false; }); });
+    const std::string hello = "hello";
+    REQUIRE(SendAll(waits.get(), hello, [] { return false; }));
+    std::string heard(hello.size(), ' ');
+    REQUIRE(::recv(waits.get(), heard.data(), heard.size(), MSG_WAITALL) == 5);
+    auto finished = std::async(std::launch::async, [&] { streams.Finish(); });
+    RT_CHECK_BECAUSE(finished.wait_for(std::chrono::minutes(2)) == std::future_status::ready,
+                     "a cancelled call never ends");
+    stuck.wait();
+    CHECK(ReadAll(waits.get()).empty());
+    CHECK(absl::IsCancelled(streams.Start([](TaskStreams::Stream&) {})));
+  }
 }
 
 TEST_CASE("task streams: so many are open at most, and a stream that ended makes room") {
