@@ -46,6 +46,14 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60,
         time.sleep(pause)
 
 
+def is_private(path: str) -> bool:
+    """Whether nobody else may use the file; true as well where a daemon has removed it meanwhile."""
+    try:
+        return os.lstat(path).st_mode & 0o077 == 0
+    except FileNotFoundError:
+        return True
+
+
 # With what the Python tests need, where tests/python/venv.sh has made it.
 VENV = ROOT / "build/venv/bin/python"
 PYTHON = VENV if VENV.exists() else pathlib.Path(sys.executable)

@@ -10,7 +10,7 @@ import sys
 import unittest
 from typing import Any
 
-from harness import BIN, Cluster, ClusterTest, wait_until
+from harness import BIN, Cluster, ClusterTest, is_private, wait_until
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 EXPERIMENT = ("id name owner job_id state reason metric mode search scheduler trials_total "
@@ -486,10 +486,10 @@ command: [{sys.executable}, -c, "import time; time.sleep(600)"]
 
     def test_files_are_private(self) -> None:
         for folder, _, files in os.walk(self.cluster.home / "home"):
-            self.assertEqual(os.stat(folder).st_mode & 0o077, 0, folder)
+            self.assertTrue(is_private(folder), folder)
             for name in files:
                 path = os.path.join(folder, name)
-                self.assertEqual(os.lstat(path).st_mode & 0o077, 0, path)
+                self.assertTrue(is_private(path), path)
 
 
 if __name__ == "__main__":

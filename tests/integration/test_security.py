@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import BIN, processes_of, wait_until
+from harness import BIN, is_private, processes_of, wait_until
 
 
 class Site:
@@ -288,11 +288,11 @@ class SecurityTest(unittest.TestCase):
             for folder, _, files in os.walk(self.site.root / top):
                 if "/results" in folder:  # For the eyes of others.
                     continue
-                self.assertEqual(os.stat(folder).st_mode & 0o077, 0, folder)
+                self.assertTrue(is_private(folder), folder)
                 for name in files:
                     path = os.path.join(folder, name)
                     if "/attempts/" not in path and "/cache/" not in path:  # The user's own.
-                        self.assertEqual(os.lstat(path).st_mode & 0o077, 0, path)
+                        self.assertTrue(is_private(path), path)
         self.site.rt("exp", "stop", number)
 
 
