@@ -47,7 +47,7 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60,
 
 
 def is_private(path: str) -> bool:
-    """Whether nobody else may use the file; true as well where a daemon has removed it meanwhile."""
+    """Whether nobody else may use the file; true also where a daemon removed it meanwhile."""
     try:
         return os.lstat(path).st_mode & 0o077 == 0
     except FileNotFoundError:
