@@ -11,6 +11,7 @@
 #include "common/run/subprocess.h"
 #include "tests/contract/node_provider_suite.h"
 #include "tests/fakes/fake_cloud.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 
 namespace rt::contract {
@@ -67,7 +68,7 @@ struct Local {
   }
   // Waits for a living worker that is not `before`.
   ProcessIdentity AwaitWorker(const std::string& name, const ProcessIdentity& before = {}) const {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto until = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < until) {
       // One look for both questions: between two looks the old worker may end.
       const ProcessIdentity worker = Worker(name);
@@ -79,7 +80,7 @@ struct Local {
 };
 
 void AwaitEnd(const ProcessIdentity& process) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
   while (IsAlive(process) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   REQUIRE(!IsAlive(process));
 }

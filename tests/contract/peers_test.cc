@@ -15,6 +15,7 @@
 #include "common/run/files.h"
 #include "head/service/peer_book.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 #include "worker/link/peer_finder.h"
 #include "worker/link/peer_server.h"
@@ -79,18 +80,16 @@ class Head : public v1::WorkerService::Service {
   }
   void AwaitWhole(uint64_t node, const std::string& manifest) {
     std::unique_lock lock(mutex);
-    REQUIRE(told.wait_for(lock, std::chrono::seconds(20), [&] {
-      return whole_[NodeId{node}].contains(manifest);
-    }));
+    REQUIRE(
+        told.wait_for(lock, kPatience, [&] { return whole_[NodeId{node}].contains(manifest); }));
   }
   void AwaitAlive(uint64_t node) {
     std::unique_lock lock(mutex);
-    REQUIRE(told.wait_for(lock, std::chrono::seconds(20),
-                          [&] { return alive.contains(NodeId{node}); }));
+    REQUIRE(told.wait_for(lock, kPatience, [&] { return alive.contains(NodeId{node}); }));
   }
   void AwaitFailed(uint64_t node) {
     std::unique_lock lock(mutex);
-    REQUIRE(told.wait_for(lock, std::chrono::seconds(20), [&] { return failed.contains(node); }));
+    REQUIRE(told.wait_for(lock, kPatience, [&] { return failed.contains(node); }));
   }
 
  private:
@@ -215,7 +214,7 @@ absl::Status Pull(const std::string& address, const Credentials& credentials,
                   const std::string& name, const std::string& digest) {
   auto stub = v1::PeerService::NewStub(MakeNamedChannel(address, credentials, name, true));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
   v1::PullRequest request;
   request.add_digests(digest);
   auto reader = stub->PullChunks(&context, request);

@@ -7,17 +7,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
 
-#include <catch2/catch.hpp>
-
 #include "common/base/status.h"
 #include "common/run/subprocess.h"
 #include "head/journal/postgres_database.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 
 namespace rt {
@@ -75,7 +75,7 @@ class PostgresServer {
     close(log);
     REQUIRE(server.ok());
     server_ = *std::move(server);
-    const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto give_up_at = std::chrono::steady_clock::now() + kPatience;
     while (!PostgresDatabase::Connect(Url("public")).ok()) {
       REQUIRE(std::chrono::steady_clock::now() < give_up_at);
       REQUIRE(!server_->Wait(20).has_value());

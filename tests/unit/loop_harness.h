@@ -2,7 +2,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-
 #include <chrono>
 #include <future>
 #include <memory>
@@ -11,10 +10,9 @@
 #include "common/base/limits.h"
 #include "head/journal/memory_journal.h"
 #include "head/loop/head_loop.h"
+#include "tests/patience.h"
 
 namespace rt {
-
-inline constexpr std::chrono::seconds kPatience{10};
 
 template <class T>
 T Wait(std::future<T>& future) {

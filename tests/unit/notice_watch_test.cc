@@ -1,9 +1,11 @@
+#include "worker/notice/notice_watch.h"
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 
 #include "common/base/limits.h"
-#include "worker/notice/notice_watch.h"
+#include "tests/patience.h"
 
 using namespace rt;
 using namespace rt::worker;
@@ -50,7 +52,7 @@ struct Heard {
   }
   bool WaitFor(size_t count) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, std::chrono::seconds(20), [&] { return all.size() >= count; });
+    return changed.wait_for(lock, kPatience, [&] { return all.size() >= count; });
   }
 };
 

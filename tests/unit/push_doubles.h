@@ -17,6 +17,7 @@
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/trees/tree_files.h"
@@ -88,7 +89,7 @@ class SlowHead : public HeadCalls {
   template <class Condition>
   void Await(Condition condition) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(*this); }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return condition(*this); }));
   }
   std::function<void()> on_question_ = [] {};  // Runs while the first about a held one is asked.
   size_t asked_ = 0;
@@ -125,7 +126,7 @@ class SlowStore : public MemStore {
   }
   void AwaitPush() {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [this] { return is_reached_; }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [this] { return is_reached_; }));
   }
 
  private:
@@ -162,7 +163,7 @@ struct Daemon {
   }
   void AwaitIdle() {
     std::unique_lock lock(mutex);
-    REQUIRE(idle.wait_for(lock, std::chrono::seconds(20), [this] { return !pusher.Has(kFence); }));
+    REQUIRE(idle.wait_for(lock, kPatience, [this] { return !pusher.Has(kFence); }));
   }
   SlowHead& head;
   SlowStore store;
@@ -174,14 +175,13 @@ struct Daemon {
   // Until everything that was held has been stored, or let go.
   void AwaitStored() {
     std::unique_lock lock(mutex);
-    REQUIRE(idle.wait_for(lock, std::chrono::seconds(20),
+    REQUIRE(idle.wait_for(lock, kPatience,
                           [this] { return !pusher.HasUnstored(kFence.attempt.owner); }));
   }
   // Until no replica is on this node: that is after the one above, on another thread.
   void AwaitReleased() {
     std::unique_lock lock(mutex);
-    REQUIRE(
-        idle.wait_for(lock, std::chrono::seconds(20), [this] { return trees.Replicas().empty(); }));
+    REQUIRE(idle.wait_for(lock, kPatience, [this] { return trees.Replicas().empty(); }));
   }
 };
 

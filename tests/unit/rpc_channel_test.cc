@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "tests/patience.h"
 
 using namespace rt;
 
@@ -63,7 +64,7 @@ struct House {
 absl::Status Call(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
   grpc::Slice slice("x");
   grpc::ByteBuffer request(&slice, 1), reply;
   std::promise<grpc::Status> done;

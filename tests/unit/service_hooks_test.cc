@@ -6,6 +6,7 @@
 #include "common/run/files.h"
 #include "head/scaling_config.h"
 #include "head/service/scaling_hooks.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 
 namespace rt {
@@ -30,7 +31,7 @@ std::vector<std::string> Events(const ScalingView& before, const ScalingView& af
 using Texts = std::vector<std::string>;
 
 bool Comes(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
   while (!condition() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   return condition();
 }

@@ -12,6 +12,7 @@
 #include "head/sinks/result_sinks.h"
 #include "head/view/view.h"
 #include "tests/bench/fleet.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 
 using namespace rt;
@@ -81,7 +82,7 @@ struct Search {
   template <class Condition>
   void WaitFor(Condition&& condition) {
     std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(20), condition));
+    REQUIRE(changed.wait_for(lock, kPatience, condition));
   }
   void WaitFlushed() {
     sinks->Wake();
@@ -159,7 +160,7 @@ TEST_CASE("sinks: a results directory that was refused gets every row later, als
   for (int round = 0; round < 3; ++round) search.fleet->Round();
   search.WaitFlushed();
   std::filesystem::remove(search.folder.File("results"));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!ReadCursor(search.folder.File("results.cursor"))->refused.empty()) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     search.sinks->Wake();

@@ -14,6 +14,7 @@
 #include "head/journal/memory_journal.h"
 #include "head/sinks/result_sinks.h"
 #include "head/view/view.h"
+#include "tests/patience.h"
 #include "tests/temp_dir.h"
 
 namespace rt {
@@ -127,7 +128,7 @@ struct Story {
   void WaitTold(Condition&& condition) {
     sinks->Wake();
     std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(10), condition));
+    REQUIRE(changed.wait_for(lock, kPatience, condition));
   }
   std::filesystem::path Directory() {
     const Experiment& experiment = core.world.state.experiments.at({1});
@@ -136,7 +137,7 @@ struct Story {
   }
   // Of a trial that goes on nobody is told when its rows are written.
   void WaitLines(size_t json, size_t csv) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while ((JsonLines() < json || CsvLines() < csv) &&
            std::chrono::steady_clock::now() < deadline) {
       sinks->Wake();

@@ -7,6 +7,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/strings.h"
+#include "tests/patience.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/snapshot.h"
 #include "worker/session/push_end.h"
@@ -200,12 +201,11 @@ class BusyStore final : public MemStore {
   }
   void AwaitSeen(int pushes) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20),
-                              [&] { return pushes_seen_ >= pushes; }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return pushes_seen_ >= pushes; }));
   }
   void AwaitWaiting(int pushes) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return waiting_ >= pushes; }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return waiting_ >= pushes; }));
   }
   void Open(const std::string& name) {
     std::lock_guard lock(mutex_);

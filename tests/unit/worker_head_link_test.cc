@@ -1,11 +1,12 @@
 // The calls that a worker makes on behalf of its trials and drivers.
-#include <catch2/catch.hpp>
 #include <grpcpp/grpcpp.h>
 
+#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
 
 #include "rt/v1/worker.grpc.pb.h"
+#include "tests/patience.h"
 #include "worker/link/head_link.h"
 
 namespace rt::worker {
@@ -31,7 +32,7 @@ class HoldingService : public v1::WorkerService::Service {
   }
   void AwaitHeld(int count) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return held_ >= count; }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return held_ >= count; }));
   }
   void Open() {
     std::lock_guard lock(mutex_);
@@ -79,7 +80,7 @@ TEST_CASE("drivers that wait for the head do not hold up the worker's own calls"
   CHECK(head.RenewReplica({}).ok());
   service.Open();
   std::unique_lock lock(mutex);
-  CHECK(changed.wait_for(lock, std::chrono::seconds(20), [&] { return answered == kCalls; }));
+  CHECK(changed.wait_for(lock, kPatience, [&] { return answered == kCalls; }));
   lock.unlock();
   server->Shutdown();
 }

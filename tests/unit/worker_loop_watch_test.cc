@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "tests/patience.h"
 #include "worker/core/worker_core.h"
 #include "worker/loop/loop_activity.h"
 #include "worker/loop/loop_watch.h"
@@ -93,7 +94,7 @@ TEST_CASE("a loop that does not move is reported as a fault, and then as hung") 
                      changed.notify_all();
                    }});
   std::unique_lock lock(mutex);
-  REQUIRE(changed.wait_for(lock, std::chrono::seconds(30), [&] { return hung.has_value(); }));
+  REQUIRE(changed.wait_for(lock, kPatience, [&] { return hung.has_value(); }));
   CHECK(hung->fence == kWatched);
   CHECK(hung->span >= 200);
   CHECK(fault == "the loop of its worker does not move: it handles t3-1.a2.r0 (start)");

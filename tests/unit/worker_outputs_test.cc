@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "tests/patience.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/output_keeper.h"
 #include "worker/launch/run_dirs.h"
@@ -169,14 +170,12 @@ class OutputHead : public OutputCalls {
   }
   SentOutputs Await(const Fence& fence) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] {
-      return kept_.contains(fence);
-    }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return kept_.contains(fence); }));
     return kept_.at(fence);
   }
   void AwaitAsked(int times) {
     std::unique_lock lock(mutex_);
-    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return asked_ >= times; }));
+    REQUIRE(changed_.wait_for(lock, kPatience, [&] { return asked_ >= times; }));
   }
   size_t count() {
     std::lock_guard lock(mutex_);

@@ -1,6 +1,7 @@
 // Checkpoints that count before the store has them.
 #include <catch2/catch.hpp>
 
+#include "tests/patience.h"
 #include "tests/unit/push_doubles.h"
 
 namespace rt::worker {
@@ -116,8 +117,8 @@ TEST_CASE("no replica is left of an attempt that is forgotten during the upload"
   daemon.store.SetOpen(true);
   {
     std::unique_lock lock(daemon.mutex);
-    REQUIRE(daemon.idle.wait_for(lock, std::chrono::seconds(20),
-                                 [&] { return daemon.pusher.uploader().IsDone(); }));
+    REQUIRE(
+        daemon.idle.wait_for(lock, kPatience, [&] { return daemon.pusher.uploader().IsDone(); }));
   }
   daemon.AwaitReleased();
 }

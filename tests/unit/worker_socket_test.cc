@@ -16,7 +16,7 @@
 namespace rt::worker {
 namespace {
 
-constexpr int kPatienceMs = 20'000;
+constexpr int kPatienceMs = 120'000;
 
 // A head that holds the calls of drivers until it is told to answer.
 class HoldingHead : public SlowHead {
