@@ -199,6 +199,10 @@ TEST_CASE("large answers that a driver does not read are not kept, and reach it 
     std::this_thread::yield();
   REQUIRE(site.head.held() == kCalls);
   for (size_t i = 0; i < kCalls; ++i) site.head.AnswerOne(kAnswerBytes);
+  for (int turn = 0; turn < 2; ++turn) {  // The daemon has dealt with all of them afterwards.
+    Client other(site.path);
+    REQUIRE(other.Greet());
+  }
   std::atomic<bool> done = false;
   std::thread answers([&] {
     while (!done)
