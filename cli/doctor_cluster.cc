@@ -124,7 +124,7 @@ Finding JudgeNode(const Json& node, const std::string& version) {
   if (!reason.empty()) return {check, Grade::kWarn, state + ": " + reason, "rt node why " + name};
   if (std::string theirs = node.GetString("version"); !theirs.empty() && theirs != version)
     return {check, Grade::kWarn, "is rt " + theirs + ", the head is rt " + version,
-            "install the same version, and restart its daemon: its trials go on"};
+            "install the same version, and restart its daemon: its trials continue"};
   if (const Json* gpus = node.Find("gpus"); gpus != nullptr && gpus->is_array())
     for (const Json& gpu : gpus->array())
       if (gpu.GetString("state", "READY") != "READY")

@@ -67,7 +67,7 @@ std::string HintFor(const std::string& said, const HostSpec& host) {
 HostSession::HostSession(HostSession&& other) noexcept
     : host_(std::move(other.host_)), ssh_(std::move(other.ssh_)), fd_(std::exchange(other.fd_, -1)),
       errors_(std::exchange(other.errors_, -1)), read_(std::move(other.read_)),
-      hello_(std::move(other.hello_)), was_sent_(other.was_sent_) {
+      hello_(std::move(other.hello_)) {
   other.ssh_.reset();
 }
 
@@ -78,7 +78,6 @@ HostSession& HostSession::operator=(HostSession&& other) noexcept {
   std::swap(errors_, other.errors_);
   std::swap(read_, other.read_);
   std::swap(hello_, other.hello_);
-  std::swap(was_sent_, other.was_sent_);
   return *this;
 }
 
@@ -145,7 +144,6 @@ absl::Status HostSession::SendArchive(ProgramsArchive& programs, const std::stri
                                                 "'"));
   RT_ASSIGN_OR_RETURN(const std::string file, programs.File());
   RT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(file, limits::kArchiveMax));
-  was_sent_ = true;
   const Millis until = SteadyClock() + limits::kArchiveSend;
   RT_RETURN_IF_ERROR(Send(std::to_string(bytes.size()) + "\n", until));
   return Send(bytes, until);

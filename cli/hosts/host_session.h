@@ -38,7 +38,6 @@ class HostSession {
   const Json& hello() const { return hello_; }
   // "ED25519" when the host key was pinned by this connection; empty: it was known.
   std::string PinnedKey() const;
-  bool was_sent() const { return was_sent_; }  // The programs were not there.
 
  private:
   HostSession(HostSpec host, Subprocess ssh, int fd, int errors)
@@ -56,7 +55,6 @@ class HostSession {
   int errors_ = -1;  // What ssh and the far end write to standard error.
   std::string read_;
   Json hello_;
-  bool was_sent_ = false;
 };
 
 }  // namespace rt

@@ -16,7 +16,7 @@ constexpr MemberOption<MobsterOptions> kMobsterOptions[] = {
      "With n trials trained to their ends, this / (this + n) of the trials are spread evenly, if "
      "that is more"},
     {"startup_trials", nullptr, &MobsterOptions::startup_trials, 0, 10'000,
-     "Evenly spread (Sobol) trials before the model, which begins with so many values at one rung; "
+     "Evenly spread (Sobol) trials before the model, which begins once a rung has as many values; "
      "0: one per parameter, at least 6, at most 50"},
     {"rows_min", nullptr, &MobsterOptions::rows_min, 2, 10'000,
      "A rung with fewer values than this is not looked at"},

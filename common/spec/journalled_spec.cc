@@ -9,103 +9,14 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/journalled_names.h"
+#include "common/spec/journalled_reader.h"
+#include "common/spec/journalled_space.h"
 #include "common/spec/patterns.h"
 
 namespace rt {
 namespace {
 
-using Kind = Domain::Kind;
-
-// Reads members of one object. What is absent keeps its default; what has another type than this
-// release writes keeps it too, with a warning; so do members that nobody asked for.
-class Reader {
- public:
-  Reader(const Json& json, std::string path, std::vector<std::string>& warnings)
-      : json_(json), path_(std::move(path)), warnings_(warnings) {
-    if (!json.is_object()) Warn("", "is not a map");
-  }
-  Reader(const Reader&) = delete;
-  ~Reader() {
-    if (!json_.is_object()) return;
-    for (const auto& [key, value] : json_.object())
-      if (!asked_.contains(key)) Warn(key, "is not known to this release");
-  }
-
-  void Warn(const std::string& key, const std::string& why) {
-    const std::string where = key.empty() || path_.empty() ? path_ + key : path_ + "/" + key;
-    warnings_.push_back(EscapeControl(where) + ": " + why + "; it is ignored");
-  }
-  // Null when it is absent, or null itself.
-  const Json* Find(const std::string& key) {
-    asked_.insert(key);
-    const Json* value = json_.Find(key);
-    return value == nullptr || value->is_null() ? nullptr : value;
-  }
-  void Read(const std::string& key, std::string& out) {
-    if (const Json* value = Find(key); value != nullptr && value->is_string())
-      out = value->AsString();
-    else if (value != nullptr) Warn(key, "is not text");
-  }
-  void Read(const std::string& key, bool& out) {
-    if (const Json* value = Find(key); value != nullptr && value->is_bool()) out = value->AsBool();
-    else if (value != nullptr) Warn(key, "is neither true nor false");
-  }
-  void Read(const std::string& key, double& out) {
-    if (const Json* value = Find(key); value != nullptr && value->HasDouble())
-      out = value->AsDouble();
-    else if (value != nullptr) Warn(key, "is not a number");
-  }
-  template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  void Read(const std::string& key, T& out) {
-    if (const Json* value = Find(key); value != nullptr && value->is_int())
-      out = static_cast<T>(value->AsInt());
-    else if (value != nullptr) Warn(key, "is not a whole number");
-  }
-  // One of a few names.
-  template <class T, class Names>
-  void ReadName(const std::string& key, const Names& all, T& out, auto&& name_of) {
-    std::string name = name_of(out);
-    Read(key, name);
-    for (T one : all)
-      if (name == name_of(one)) {
-        out = one;
-        return;
-      }
-    Warn(key, "is not known to this release: '" + name + "'");
-  }
-  // An empty list when it is absent or no list.
-  const Json::Array& List(const std::string& key) {
-    static const Json::Array none;
-    const Json* value = Find(key);
-    if (value != nullptr && value->is_array()) return value->array();
-    if (value != nullptr) Warn(key, "is not a list");
-    return none;
-  }
-  const Json::Object& Map(const std::string& key) {
-    static const Json::Object none;
-    const Json* value = Find(key);
-    if (value != nullptr && value->is_object()) return value->object();
-    if (value != nullptr) Warn(key, "is not a map");
-    return none;
-  }
-  void Read(const std::string& key, std::map<std::string, std::string>& out) {
-    for (const auto& [name, value] : Map(key))
-      if (value.is_string()) out[name] = value.AsString();
-      else Warn(key + "/" + name, "is not text");
-  }
-  std::string Below(const std::string& key) const {
-    return path_.empty() ? key : path_ + "/" + key;
-  }
-
- private:
-  const Json& json_;
-  std::string path_;
-  std::vector<std::string>& warnings_;
-  std::set<std::string> asked_;
-};
-
-using Warnings = std::vector<std::string>;
+using Reader = JournalledReader;
 
 Resources ResourcesFrom(const Json& json, const std::string& path, Warnings& warnings) {
   Reader reader(json, path, warnings);
@@ -158,86 +69,6 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
   for (const Json& type : reader.List("gpu_types"))
     if (type.is_string()) request.gpu_types.push_back(type.AsString());
   return request;
-}
-
-std::vector<PathStep> PathFrom(Reader& reader) {
-  std::vector<PathStep> path;
-  for (const Json& step : reader.List("path")) {
-    if (step.is_string()) path.emplace_back(step.AsString());
-    else if (step.is_int() && step.AsInt() >= 0)
-      path.emplace_back(static_cast<size_t>(step.AsInt()));
-  }
-  return path;
-}
-
-// False: one of them is about no variable of `space`.
-bool ConditionsFrom(Reader& reader, const std::string& key, const Space& space, Warnings& warnings,
-                    std::vector<Condition>& conditions) {
-  bool works = true;
-  for (const Json& item : reader.List(key)) {
-    Reader one(item, reader.Below(key), warnings);
-    Condition& condition = conditions.emplace_back();
-    condition.variable = space.variables.size();
-    one.Read("variable", condition.variable);
-    for (const Json& place : one.List("chosen"))
-      if (place.is_int() && place.AsInt() >= 0)
-        condition.chosen.push_back(static_cast<size_t>(place.AsInt()));
-    one.Read("at_least", condition.at_least);
-    one.Read("at_most", condition.at_most);
-    works = works && condition.variable < space.variables.size();
-  }
-  return works;
-}
-
-// False: nothing can be drawn from it.
-bool VariableFrom(const Json& json, const Space& space, Warnings& warnings, Variable& variable) {
-  Reader reader(json, "space/variables", warnings);
-  variable.path = PathFrom(reader);
-  std::string kind;
-  reader.Read("kind", kind);
-  reader.Read("lower", variable.domain.lower);
-  reader.Read("upper", variable.domain.upper);
-  reader.Read("q", variable.domain.q);
-  variable.domain.values = reader.List("values");
-  const auto& names = KindNames();
-  const auto known = std::find_if(names.begin(), names.end(),
-                                  [&](const auto& item) { return item.second == kind; });
-  if (known != names.end()) variable.domain.kind = known->first;
-  const bool lists = variable.domain.kind == Kind::kChoice || variable.domain.kind == Kind::kGrid;
-  const bool works = known != names.end() &&
-                     ConditionsFrom(reader, "conditions", space, warnings, variable.conditions) &&
-                     Locate(space, variable.path, variable.conditions, variable.at) &&
-                     !(lists && variable.domain.values.empty());
-  if (!works) reader.Warn("", "has a domain that this release cannot draw from");
-  return works;
-}
-
-// False: it is not whole, so that nothing can be drawn from it.
-bool SpaceFrom(const Json& json, Warnings& warnings, Space& space) {
-  Reader reader(json, "space", warnings);
-  if (const Json* skeleton = reader.Find("skeleton"); skeleton != nullptr && skeleton->is_object())
-    space.skeleton = *skeleton;
-  else reader.Warn("skeleton", "is not a map");
-  bool whole = true;
-  for (const Json& item : reader.List("variables")) {
-    Variable variable;
-    const bool works = VariableFrom(item, space, warnings, variable);
-    whole = whole && works;
-    if (!works) continue;
-    if (variable.domain.kind == Kind::kGrid) space.grid_points *= variable.domain.values.size();
-    space.variables.push_back(std::move(variable));
-  }
-  for (const Json& item : reader.List("optional")) {
-    Reader one(item, "space/optional", warnings);
-    OptionalMember member{.path = PathFrom(one)};
-    const bool works = whole && ConditionsFrom(one, "inside", space, warnings, member.inside) &&
-                       ConditionsFrom(one, "conditions", space, warnings, member.conditions) &&
-                       Locate(space, member.path, member.inside, member.at);
-    if (works) space.optional.push_back(std::move(member));
-    else one.Warn("", "cannot be left out by this release");
-    whole = whole && works;
-  }
-  return whole;
 }
 
 void RetryFrom(Reader& reader, Warnings& warnings, std::vector<RetryRule>& rules) {

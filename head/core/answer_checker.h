@@ -32,8 +32,6 @@ class AnswerChecker {
 
   // How many states of what elastic jobs had measured are remembered.
   size_t MemoriesKept() const { return memories_.size(); }
-  // How many different lists of elastic jobs are remembered.
-  size_t SharesKept() const { return shared_.size(); }
 
  private:
   struct Noted {

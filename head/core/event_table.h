@@ -1,7 +1,6 @@
-// What each type of event means beyond the state: one row for each type in
-// event_table.cc, and an event without a row does not compile. Step asks which workers get a new
-// desired state and whether a placement round follows, the driver's poll what there is to read.
-// Pure.
+// What each type of event means beyond the state: one row for each type in event_rows.h, and an
+// event without a row does not compile. Step asks which workers get a new desired state and whether
+// a placement round follows, the driver's poll what there is to read. Pure.
 #pragma once
 
 #include "head/core/events.h"

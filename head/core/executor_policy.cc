@@ -35,6 +35,10 @@ Millis CreatedAt(const State& state, const Owner& owner) {
   return ExecutorOf(state, owner).created_at;
 }
 
+const std::string& UserOfExecutor(const State& state, const Owner& owner) {
+  return ExecutorOf(state, owner).owner;
+}
+
 // One that has ended asks for nothing.
 const ResourceRequest& RequestOfExecutor(const World& world, const Owner& owner) {
   static const ResourceRequest kNothing;
@@ -69,6 +73,7 @@ const OwnerPolicy kExecutorPolicy = {
     .is_stopping = IsStopping,
     .may_run = MayRun,
     .created_at = CreatedAt,
+    .user = UserOfExecutor,
     .request = RequestOfExecutor,
     .apply_placed = ApplyPlaced,
     .reindex = ReindexExecutors,

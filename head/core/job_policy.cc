@@ -33,6 +33,10 @@ Millis CreatedAt(const State& state, const Owner& owner) {
   return JobOf(state, owner).created_at;
 }
 
+const std::string& UserOfJob(const State& state, const Owner& owner) {
+  return JobOf(state, owner).owner;
+}
+
 const ResourceRequest& RequestOfJob(const World& world, const Owner& owner) {
   return world.index.jobs.at(owner.job()).spec.resources;
 }
@@ -69,6 +73,7 @@ const OwnerPolicy kJobPolicy = {
     .is_stopping = IsStopping,
     .may_run = MayRun,
     .created_at = CreatedAt,
+    .user = UserOfJob,
     .request = RequestOfJob,
     .apply_placed = ApplyPlaced,
     .reindex = ReindexJobs,

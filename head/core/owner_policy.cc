@@ -44,6 +44,10 @@ bool IsOver(const State& state, const Owner& owner) {
   return FindRuns(state, owner) == nullptr || PolicyOf(owner).is_over(state, owner);
 }
 
+const std::string& UserOf(const State& state, const Owner& owner) {
+  return PolicyOf(owner).user(state, owner);
+}
+
 const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   return PolicyOf(owner).request(world, owner);
 }

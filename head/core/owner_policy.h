@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "head/core/desired.h"
@@ -23,6 +24,8 @@ struct OwnerPolicy {
   bool (*is_stopping)(const State& state, const Owner& owner) = nullptr;
   bool (*may_run)(const State& state, const Owner& owner) = nullptr;  // It is to run, or runs.
   Millis (*created_at)(const State& state, const Owner& owner) = nullptr;
+  // Whose it is. Tasks and actors that its programs ask for are of the same user.
+  const std::string& (*user)(const State& state, const Owner& owner) = nullptr;
 
   // What it asks for, and the experiment whose limits, rules and priority hold for it; null: none.
   const ResourceRequest& (*request)(const World& world, const Owner& owner) = nullptr;
@@ -71,6 +74,8 @@ extern const OwnerPolicy kExecutorPolicy;
 
 // Also of an owner that does not exist.
 bool IsOver(const State& state, const Owner& owner);
+// The user whose the owner is.
+const std::string& UserOf(const State& state, const Owner& owner);
 // The experiment whose limits, rules and priority hold for the owner; null: none.
 ExperimentIndex* ExperimentOf(World& world, const Owner& owner);
 const ExperimentIndex* ExperimentOf(const World& world, const Owner& owner);

@@ -161,7 +161,7 @@ ElasticMemory RecallProfiles(const State& state) {
   ElasticMemory memory;
   for (const JobProfile* one : order) {
     const Owner& owner = one->attempt.owner;
-    const Trial* trial = owner.is_trial() ? FindTrial(state, owner.trial()) : nullptr;
+    const Trial* trial = ReportingTrial(state, owner);
     const bool has_completed = trial != nullptr && trial->end == TrialEnd::kCompleted;
     memory.own[owner] = one->profile;
     std::vector<ElasticMemory::Member>& members = memory.classes[one->job_class];

@@ -43,6 +43,10 @@ ExperimentIndex* ExperimentOfTrial(World& world, const Owner& owner) {
   return &world.index.experiments.at(owner.trial().experiment);
 }
 
+const std::string& UserOfTrial(const State& state, const Owner& owner) {
+  return state.experiments.at(owner.trial().experiment).owner;
+}
+
 const ResourceRequest& RequestOfTrial(const World& world, const Owner& owner) {
   const ExperimentIndex& index = world.index.experiments.at(owner.trial().experiment);
   auto own = index.requests.find(owner.trial().number);
@@ -166,6 +170,7 @@ const OwnerPolicy kTrialPolicy = {
     .is_stopping = IsStopping,
     .may_run = MayRunNow,
     .created_at = CreatedAt,
+    .user = UserOfTrial,
     .request = RequestOfTrial,
     .experiment = ExperimentOfTrial,
     .why_held = WhyHeld,

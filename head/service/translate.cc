@@ -9,6 +9,7 @@
 #include "common/cas/digest.h"
 #include "common/rpc/launch_wire.h"
 #include "common/spec/resource_bounds.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
@@ -89,7 +90,7 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
 }
 
 absl::Status CheckOwner(const Owner& owner) {
-  if (!owner.is_trial() && !owner.is_job() && !owner.is_executor())
+  if (FindPolicy(owner.kind) == nullptr)
     return Invalid("an owner is a trial, a job or an executor");
   if (owner.group == 0) return Invalid("an owner needs its number");
   return absl::OkStatus();
@@ -124,8 +125,8 @@ absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max) {
 }
 
 absl::StatusOr<Owner> FromWire(const v1::Owner& wire) {
-  if (wire.kind() > 3) return Invalid("an owner is a trial, a job or an executor");
-  const Owner owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
+  Owner owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
+  if (static_cast<uint32_t>(owner.kind) != wire.kind()) owner.kind = Owner::Kind::kNone;
   RT_RETURN_IF_ERROR(CheckOwner(owner));
   return owner;
 }

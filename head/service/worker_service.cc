@@ -6,6 +6,7 @@
 #include "common/cas/digest.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
+#include "head/core/owner_policy.h"
 #include "head/service/driver_ops.h"
 #include "head/service/log_sender.h"
 #include "head/service/services.h"
@@ -26,13 +27,6 @@ absl::Status CheckLive(const Core& core, const Fence& fence, NodeId node) {
     for (const Member& member : attempt->members)
       if (member.rank == fence.rank && member.node == node) return absl::OkStatus();
   return absl::FailedPreconditionError(ToString(fence) + " is not the current run on this node");
-}
-
-// Whose the owner is that has a live attempt.
-const std::string& UserOf(const State& state, const Owner& owner) {
-  if (owner.is_trial()) return state.experiments.at(owner.trial().experiment).owner;
-  if (owner.is_executor()) return state.executors.at(owner.executor()).owner;
-  return state.jobs.at(owner.job()).owner;
 }
 
 absl::Status CheckPeer(const std::string& address) {

@@ -21,6 +21,8 @@ struct Service {
   Millis started_at = 0;
 } service;
 
+const std::string kUser = "ann";
+
 const ResourceRequest kRequest = [] {
   ResourceRequest request;
   request.bundles = {Resources{.cpu = kUnit}, Resources{.cpu = kUnit}};
@@ -38,6 +40,7 @@ const OwnerPolicy kServicePolicy = {
     .is_stopping = [](const State&, const Owner&) { return service.stop_requested; },
     .may_run = [](const State&, const Owner&) { return !service.stop_requested; },
     .created_at = [](const State&, const Owner&) { return service.created_at; },
+    .user = [](const State&, const Owner&) -> const std::string& { return kUser; },
     .request = [](const World&, const Owner&) -> const ResourceRequest& { return kRequest; },
     .apply_placed = [](World&, const event::AttemptPlaced&, Millis at) { service.started_at = at; },
     .reindex = [](World& world) { ReindexRuns(world, kWeb); },
@@ -82,6 +85,7 @@ TEST_CASE("a kind of owner is one row: placed, launched, ended, placed again, st
   AddReady(cluster.core.world, kWeb);
   CHECK(WhyWaiting(cluster.core, kWeb, cluster.now).reason ==
         "waits: the only node cannot take work now");
+  CHECK(UserOf(cluster.core.world.state, kWeb) == "ann");
 
   cluster.Sync();  // The node has capacity for both ranks.
   REQUIRE(cluster.live() != nullptr);

@@ -1,8 +1,9 @@
-// What a worker may say of the trees that it has saved.
+// What a worker may say of attempts, and of the trees that it has saved.
 #include <catch2/catch.hpp>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/owner_policy.h"
 #include "head/service/translate.h"
 
 using namespace rt;
@@ -22,6 +23,29 @@ Request OfTrial() {
 }
 
 }  // namespace
+
+TEST_CASE("fences: the kinds of owner are those of the table of policies") {
+  v1::Fence fence;
+  v1::Owner& owner = *fence.mutable_attempt()->mutable_owner();
+  owner.set_group(1);
+  const auto is_known = [&](uint32_t kind) {
+    owner.set_kind(kind);
+    const absl::StatusOr<Fence> read = FromWire(fence);
+    if (!read.ok()) CHECK(MessageOf(read.status()) == "an owner is a trial, a job or an executor");
+    else CHECK(static_cast<uint32_t>(read->attempt.owner.kind) == kind);
+    return read.ok();
+  };
+  for (const uint32_t kind : {1u, 2u, 3u}) CHECK(is_known(kind));
+  for (const uint32_t kind : {0u, 4u, 99u, 256u, 259u}) CHECK_FALSE(is_known(kind));
+  static const OwnerPolicy kNext = {
+      .kind = static_cast<Owner::Kind>(99),
+      .runs = [](const State&, const Owner&) -> const Runs* { return nullptr; },
+      .each = [](const State&, const std::function<void(const Owner&)>&) {},
+      .reindex = [](World&) {},
+  };
+  AddOwnerPolicy(kNext);
+  CHECK(is_known(99));
+}
 
 TEST_CASE("commits: a manifest that is no digest, or a size that no tree has, is refused") {
   auto request = OfTrial<v1::CommitCheckpointRequest>();

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Optional
 
-from rt.data._arrow import Table, concat, contiguous, np, pa
+from rt.data._arrow import Table, np, pa
 from rt.data._tensors import (
     array_of_column,
     column_of_array,
@@ -166,15 +166,6 @@ def table_of_frame(frame: Any) -> Table:
 def _without_nan(series: Any) -> list[Any]:
     """pandas says NaN where an object column has no value."""
     return [None if isinstance(each, float) and each != each else each for each in series]
-
-
-def concat_batches(batches: list[Batch], batch_format: Optional[str]) -> Batch:
-    """One batch of the rows of several of the same format."""
-    if len(batches) == 1:
-        return batches[0]
-    if batch_format == "pandas":
-        return pandas().concat(batches, ignore_index=True)
-    return contiguous(concat(batches))
 
 
 def batches_of(returned: Any, source: str) -> Iterator[Table]:
