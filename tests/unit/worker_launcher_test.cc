@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/cas/mem_store.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
@@ -79,6 +80,28 @@ TEST_CASE("a trial sees its gpus and no others, also those that the worker found
   CHECK(sees({"GPU-a"}) == "GPU-a");
   gpus["GPU-a"] = 9;
   CHECK(sees({}).empty());
+}
+
+TEST_CASE("the programs of each kind of owner are told whose they are, and see its gpus") {
+  const NodeFacts node{.bin_dir = "/bin", .python_dir = "", .ask_gpus = [] {
+                         return std::map<std::string, Bytes>{{"GPU-a", 9}};
+                       }};
+  const auto told = [&](const Owner& owner) {
+    LaunchBody body;
+    body.fence = {{owner, 1, 1}, 0};
+    std::vector<std::string> kept;
+    for (const std::string& entry : LaunchEnv(body, {"/run"}, "/socket", node, {}))
+      if ((entry.starts_with("RT_") && entry.find("_ID=") != std::string::npos) ||
+          entry.starts_with("CUDA_"))
+        kept.push_back(entry);
+    return Join(kept, " ");
+  };
+  CHECK(told(Owner::Of(TrialId{ExperimentId{3}, 12})) ==
+        "CUDA_VISIBLE_DEVICES= RT_EXPERIMENT_ID=3 RT_TRIAL_ID=3/12");
+  CHECK(told(Owner::Of(JobId{4})) == "RT_JOB_ID=4");
+  CHECK(told(Owner::Of(ExecutorId{5})) == "CUDA_VISIBLE_DEVICES= RT_EXECUTOR_ID=5");
+  const Owner of_newer_head{static_cast<Owner::Kind>(9), 6, 0};
+  CHECK(told(of_newer_head) == "CUDA_VISIBLE_DEVICES=");
 }
 
 TEST_CASE("a signal is the trial's failure when the daemon that started it lived through it") {

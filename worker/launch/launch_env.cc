@@ -7,6 +7,7 @@
 
 #include "common/base/strings.h"
 #include "common/run/open_files.h"
+#include "worker/launch/node_rules.h"
 
 namespace rt::worker {
 namespace {
@@ -54,9 +55,9 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
     env[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
   }
   const auto gpus = node.ask_gpus ? node.ask_gpus() : std::map<std::string, Bytes>{};
-  // Trials and executors see the gpus that they hold and no others; a driver that holds none sees
-  // them all.
-  if (!body.gpu_uuids.empty() || (!body.fence.attempt.owner.is_job() && !gpus.empty()))
+  const Owner& owner = body.fence.attempt.owner;
+  const NodeRules& rules = RulesOf(owner);
+  if (!body.gpu_uuids.empty() || (!rules.sees_gpus_of_others && !gpus.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
   ShareByMps(body, gpus, env);
   for (const auto& [name, value] : body.env) env[name] = value;
@@ -65,15 +66,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   if (nodes != body.env.end() && nodes->second != "1" && !node.interface.empty())
     env.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
   if (body.port != 0) env["MASTER_PORT"] = std::to_string(body.port);
-  const Owner& owner = body.fence.attempt.owner;
-  if (owner.is_trial()) {
-    env["RT_EXPERIMENT_ID"] = std::to_string(owner.group);
-    env["RT_TRIAL_ID"] = rt::ToString(owner.trial());
-  } else if (owner.is_executor()) {
-    env["RT_EXECUTOR_ID"] = std::to_string(owner.group);
-  } else {
-    env["RT_JOB_ID"] = std::to_string(owner.group);
-  }
+  rules.name(owner, env);
   env["RT_ATTEMPT"] = std::to_string(body.fence.attempt.number);
   env["RT_GENERATION"] = std::to_string(body.fence.attempt.generation);
   env["RT_CONFIG"] = dir.config();

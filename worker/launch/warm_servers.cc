@@ -20,6 +20,7 @@
 #include "common/run/files.h"
 #include "common/run/random.h"
 #include "common/run/unix_address.h"
+#include "worker/launch/node_rules.h"
 #include "worker/launch/work_dir.h"
 #include "worker/limits/memory_file.h"
 #include "worker/shim/fork_shims.h"
@@ -143,11 +144,8 @@ std::string WarmServers::KeyOf(const LaunchBody& body) {
 bool WarmServers::Wants(const LaunchBody& body) {
   const size_t words = body.argv.size();
   if (words < 3 || body.argv[words - 2] != "-m") return false;
-  const Owner& owner = body.fence.attempt.owner;
-  const std::string& module = body.argv[words - 1];
-  const bool is_known = (module == "rt._trial" && owner.is_trial()) ||
-                        (module == "rt._executor" && owner.is_executor());
-  if (!is_known) return false;
+  const std::string_view module = RulesOf(body.fence.attempt.owner).warm_module;
+  if (module.empty() || body.argv[words - 1] != module) return false;
   {
     std::lock_guard lock(mutex_);
     if (refused_.contains(KeyOf(body))) return false;

@@ -16,6 +16,7 @@
 #include "common/run/random.h"
 #include "common/run/unix_address.h"
 #include "rt/v1/task.grpc.pb.h"
+#include "worker/launch/node_rules.h"
 
 namespace rt::worker {
 namespace {
@@ -51,7 +52,7 @@ class TaskService final : public v1::TaskService::Service {
     v1::TaskBytes first;
     if (!stream->Read(&first)) return grpc::Status::OK;
     const std::optional<Fence> fence = ParseFence(first.run());
-    if (!fence || !fence->attempt.owner.is_executor())
+    if (!fence || !RulesOf(fence->attempt.owner).takes_connections)
       return ToGrpc(Invalid("'" + first.run() + "' is no run of an executor"));
     const absl::StatusOr<int> connected =
         ConnectToTasks(state_dir_ + "/attempts/" + rt::ToString(*fence));

@@ -10,6 +10,7 @@
 #include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
+#include "worker/launch/node_rules.h"
 #include "worker/limits/memory_watch.h"
 
 namespace rt::worker {
@@ -20,8 +21,7 @@ constexpr int kIdleMs = 500;
 constexpr int kWeighMs = 200;   // The memory of attempts is looked at this often.
 constexpr int kAwayMs = 2'000;  // A pause of this thread that says something of the machine.
 
-// What the tasks of an executor wrote is their driver's business: nothing of it is stored.
-bool KeepsOutputs(const Fence& fence) { return !fence.attempt.owner.is_executor(); }
+bool KeepsOutputs(const Fence& fence) { return RulesOf(fence.attempt.owner).keeps_outputs; }
 
 }  // namespace
 
