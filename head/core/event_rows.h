@@ -1,14 +1,25 @@
 // The rows of the table of events (event_table.h): one function for each type, which says what an
-// event of that type means. A header, so that tests/seams can show that an event without a row does
-// not compile; event_table.cc is the only other file that includes it. Pure.
+// event of that type means. Besides event_table.cc two files include it: whoever writes what
+// drivers read (head/service/questions.cc), and tests/seams. Pure.
 #pragma once
+
+#include <type_traits>
+#include <utility>
 
 #include "common/base/overloaded.h"
 #include "head/core/event_table.h"
 
 namespace rt::event_rows {
 
-using M = EventMeaning;
+// The answer of a row whose events no driver reads.
+struct M {
+  std::vector<Owner> owners;
+  bool invites_placement = false;
+
+  operator EventMeaning() && { return {std::move(owners), invites_placement, {}}; }
+};
+// The answer of a row whose events a driver may read.
+using Read = EventMeaning;
 
 inline DriverReader DriverOf(const Owner& owner) {
   if (!owner.is_trial()) return {};
@@ -20,11 +31,11 @@ inline DriverReader DriverOf(const event::ReportsAccepted& event) {
   return event.rank == 0 && event.count > 0 ? DriverOf(event.attempt.owner) : DriverReader{};
 }
 
-inline M ReadBy(const TrialId& trial) { return {.reader = {trial.experiment}}; }
+inline Read ReadBy(const TrialId& trial) { return {.reader = {trial.experiment}}; }
 inline M Owned(const Owner& owner) { return {.owners = {owner}}; }
 
-inline M MeaningOfAnswer(const event::Answered& e) {
-  M meaning{.invites_placement = !e.created.empty() || !e.resumed.empty()};
+inline Read MeaningOfAnswer(const event::Answered& e) {
+  Read meaning{.invites_placement = !e.created.empty() || !e.resumed.empty()};
   for (const StoppedTrial& stopped : e.stopped)
     meaning.owners.push_back(Owner::Of(TrialId{e.experiment, stopped.number}));
   for (const SuspendedTrial& paused : e.paused)
@@ -72,7 +83,7 @@ inline const auto kMachines = Overloaded{
 inline const auto kExperiments = Overloaded{
     [](const event::ExperimentCreated&) { return M{}; },
     [](const event::ExperimentStopRequested&) { return M{}; },
-    [](const event::ExperimentFinishing& e) { return M{.reader = {e.experiment}}; },
+    [](const event::ExperimentFinishing& e) { return Read{.reader = {e.experiment}}; },
     [](const event::ExperimentFinished&) { return M{}; },
     [](const event::ExperimentPaused&) { return M{}; },
     [](const event::ExperimentResumed&) { return M{.invites_placement = true}; },
@@ -82,7 +93,7 @@ inline const auto kExperiments = Overloaded{
     [](const event::DriverAttached&) { return M{}; },
     // A driver that read its own answers would answer each of them.
     [](const event::DriverAnswered& e) {
-      return M{.reader = {e.experiment, e.session}};
+      return Read{.reader = {e.experiment, e.session}};
     },
     [](const event::SearchFinished&) { return M{}; },
     [](const event::Answered& e) { return MeaningOfAnswer(e); },
@@ -91,19 +102,19 @@ inline const auto kExperiments = Overloaded{
 
 inline const auto kTrials = Overloaded{
     [](const event::TrialCreated& e) {
-      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+      return Read{.invites_placement = true, .reader = {e.trial.experiment}};
     },
     [](const event::TrialStopRequested& e) { return Owned(Owner::Of(e.trial)); },
     [](const event::TrialEnded& e) { return ReadBy(e.trial); },
     [](const event::TrialPaused& e) { return Owned(Owner::Of(e.trial)); },
     [](const event::TrialResumed& e) {
-      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+      return Read{.invites_placement = true, .reader = {e.trial.experiment}};
     },
     [](const event::TrialReallocated& e) {
-      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+      return Read{.invites_placement = true, .reader = {e.trial.experiment}};
     },
     [](const event::TrialRetried& e) {
-      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+      return Read{.invites_placement = true, .reader = {e.trial.experiment}};
     },
     [](const event::JobSubmitted&) { return M{.invites_placement = true}; },
     [](const event::JobStopRequested& e) { return Owned(Owner::Of(e.job)); },
@@ -116,9 +127,9 @@ inline const auto kTrials = Overloaded{
 
 inline const auto kAttempts = Overloaded{
     [](const event::AttemptPlaced& e) { return Owned(e.attempt.owner); },
-    [](const event::AttemptStarted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
+    [](const event::AttemptStarted& e) { return Read{.reader = DriverOf(e.attempt.owner)}; },
     [](const event::AttemptEnded& e) {
-      return M{{e.attempt.owner}, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
+      return Read{{e.attempt.owner}, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
     },
     [](const event::PreemptionRequested& e) { return Owned(e.attempt.owner); },
     [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },
@@ -139,9 +150,9 @@ inline const auto kAttempts = Overloaded{
     [](const event::ProfileRecorded& e) { return Owned(e.attempt.owner); },
     [](const event::SizesAnswered&) { return M{}; },
     [](const event::RankExited& e) { return Owned(e.attempt.owner); },
-    [](const event::ReportsAccepted& e) { return M{.reader = DriverOf(e)}; },
+    [](const event::ReportsAccepted& e) { return Read{.reader = DriverOf(e)}; },
     [](const event::CheckpointShardCommitted&) { return M{}; },
-    [](const event::CheckpointCommitted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
+    [](const event::CheckpointCommitted& e) { return Read{.reader = DriverOf(e.attempt.owner)}; },
     [](const event::CheckpointStored&) { return M{}; },
     [](const event::CheckpointReplicaLost&) { return M{}; },
     [](const event::CheckpointReleased&) { return M{}; },
@@ -150,5 +161,10 @@ inline const auto kAttempts = Overloaded{
 };
 
 inline const auto kAll = Overloaded{kCluster, kMachines, kExperiments, kTrials, kAttempts};
+
+// Whether a driver may read events of the type.
+template <class E>
+inline constexpr bool kIsRead =
+    std::is_same_v<std::invoke_result_t<decltype(kAll), const E&>, Read>;
 
 }  // namespace rt::event_rows

@@ -4,6 +4,8 @@
 
 namespace rt {
 
-EventMeaning MeaningOf(const Event& event) { return std::visit(event_rows::kAll, event); }
+EventMeaning MeaningOf(const Event& event) {
+  return std::visit([](const auto& e) -> EventMeaning { return event_rows::kAll(e); }, event);
+}
 
 }  // namespace rt

@@ -4,6 +4,7 @@
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
 #include "head/core/driver_hooks.h"
+#include "head/core/event_rows.h"
 #include "head/core/event_table.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
@@ -182,7 +183,8 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
                    const Trial& trial = experiment.trials.at(e.attempt.owner.number);
                    json.Set("rows", RowsOf(core, trial, entry, e.attempt));
                  },
-                 [](const auto&) {},
+                 [](const event::Answered&) {},  // AddAnswer writes its entries.
+                 []<class E>(const E&) { static_assert(!event_rows::kIsRead<E>, "no entry"); },
              },
              entry.record.event);
   return json;
