@@ -452,13 +452,13 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   head.server->Stop(end == End::kSignal ? kCallsGrace : kLastCallsGrace);
   head.pool->Stop();
   head.home->Finish();
-  RemovePid(options.state_dir);
   EndMachine(head.lease.get(), config.unattended.end_file);
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
   head.metrics.reset();
   head.settings->set_port_fault(nullptr);
   head.server.reset();
+  RemovePid(options.state_dir);  // Whoever sees no head starts one in this directory.
   std::fflush(nullptr);
   _exit(0);
 }

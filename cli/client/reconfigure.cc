@@ -11,6 +11,7 @@
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
+#include "common/run/subprocess.h"
 
 namespace rt {
 namespace {
@@ -55,7 +56,7 @@ absl::Status EndDaemon(const std::string& pid_file) {
   if (!daemon.ok()) return absl::OkStatus();
   kill(daemon->pid, SIGTERM);
   Millis kill_at = SteadyClock() + kEndMax;
-  while (ReadPidFile(pid_file).ok()) {
+  while (IsAlive(*daemon)) {  // It holds its directory until its last moment.
     Millis over = SteadyClock() - kill_at;
     if (over > 0) kill(daemon->pid, SIGKILL);
     if (over > kKilledMax) return absl::InternalError(ToAbsl(pid_file + ": does not end"));
