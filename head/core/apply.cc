@@ -71,14 +71,12 @@ struct Applier {
     state().next_job += kNumbersSkipped;
     state().next_node += kNumbersSkipped;
     state().last_machine += kNumbersSkipped;
-    for (auto& [id, job] : state().jobs)
-      if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
     state().last_executor += kNumbersSkipped;
-    for (auto& [id, executor] : state().executors)
-      if (!executor.is_over()) executor.runs.next_attempt += kNumbersSkipped;
-    for (auto& [id, experiment] : state().experiments)
-      for (Trial& trial : experiment.trials)
-        if (trial.end == TrialEnd::kNone) trial.runs.next_attempt += kNumbersSkipped;
+    for (const OwnerPolicy* policy : OwnerPolicies())
+      policy->each(state(), [&](const Owner& owner) {
+        if (!policy->is_over(state(), owner))
+          FindRuns(state(), owner)->next_attempt += kNumbersSkipped;
+      });
   }
   void operator()(const event::TokenCreated& e) {
     state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at, e.name, e.machine};

@@ -109,6 +109,12 @@ TEST_CASE("a kind of owner is one row: placed, launched, ended, placed again, st
   Reindex(restarted);
   CHECK(restarted.index.nodes.at(NodeId{1}).used.cpu == 2 * kUnit);
 
+  // A head that continues from an older copy of the journal gives no number of an attempt twice.
+  const uint32_t next = service.runs.next_attempt;
+  Apply(restarted,
+        {.seq = restarted.state.seq + 1, .at = cluster.now, .event = event::HeadRolledBack{}});
+  CHECK(service.runs.next_attempt > next + 100);
+
   service.stop_requested = true;
   for (const DesiredAttempt& desired : DesiredFor(cluster.core.world, NodeId{1}))
     CHECK(desired.stop);
