@@ -26,7 +26,7 @@ absl::Status CheckMutated(const ExperimentSpec& spec) {
                        "for example {lr: {loguniform: [1e-4, 1e-1]}}");
     for (const auto& [name, mutation] : mutations.object())
       if (is_drawn_here && spec.space.skeleton.Find(name) == nullptr)
-        return SpecError(path + "/" + name,
+        return SpecError(Join({path, name}, "/"),
                          "the space has no parameter '" + EscapeControl(name) + "'",
                          DidYouMean(name, known));
   }

@@ -24,7 +24,7 @@ class JournalledReader {
     if (!json.is_object()) Warn("", "is not a map");
   }
   JournalledReader(const JournalledReader&) = delete;
-  ~JournalledReader() {
+  ~JournalledReader() {  // NOLINT(bugprone-exception-escape): where memory is lacking
     if (!json_.is_object()) return;
     for (const auto& [key, value] : json_.object())
       if (!asked_.contains(key)) Warn(key, "is not known to this release");
@@ -90,7 +90,7 @@ class JournalledReader {
   void Read(const std::string& key, std::map<std::string, std::string>& out) {
     for (const auto& [name, value] : Map(key))
       if (value.is_string()) out[name] = value.AsString();
-      else Warn(key + "/" + name, "is not text");
+      else Warn(Join({key, name}, "/"), "is not text");
   }
   std::string Below(const std::string& key) const {
     return path_.empty() ? key : path_ + "/" + key;

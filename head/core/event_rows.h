@@ -16,7 +16,9 @@ struct M {
   std::vector<Owner> owners;
   bool invites_placement = false;
 
-  operator EventMeaning() && { return {std::move(owners), invites_placement, {}}; }
+  operator EventMeaning() && {  // NOLINT(google-explicit-constructor)
+    return {std::move(owners), invites_placement, {}};
+  }
 };
 // The answer of a row whose events a driver may read.
 using Read = EventMeaning;
