@@ -91,9 +91,11 @@ absl::StatusOr<Json> OptimizerBridge::Add(const Json& request) {
   // The model learns nothing from a trial that was run elsewhere outside the space: it would take
   // the configuration for another one.
   const bool is_elsewhere = request.GetBool("elsewhere");
-  const NumberChecker checker(search_->space());
-  for (const Json& one : params->array())
-    if (is_elsewhere) RT_RETURN_IF_ERROR(checker.Check(one, "config", "", false));
+  if (is_elsewhere) {
+    const NumberChecker checker(search_->space());
+    for (const Json& one : params->array())
+      RT_RETURN_IF_ERROR(checker.Check(one, "config", "", false));
+  }
   Json unused = Json::MakeArray();
   for (const Json& one : params->array()) {
     const bool is_used = !is_elsewhere || search_->CanLearnFrom(one);

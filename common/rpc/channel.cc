@@ -93,8 +93,8 @@ grpc::ChannelArguments ClientArguments(bool bulk) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
-  // Callers try again themselves. gRPC 1.51's own retries lose a call that is cancelled, or whose
-  // deadline passes, between the headers of its answer and the first message: it never ends.
+  // Callers repeat calls themselves. With gRPC 1.51's own retries a stream that is cancelled before
+  // its first message has come, and while a message is being sent, may never end.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The head is named by address; a proxy of the environment is for other traffic.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

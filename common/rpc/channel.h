@@ -32,7 +32,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
 std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
                                                 const Credentials& credentials,
                                                 const std::string& server_name, bool bulk);
-// What both have in common; for tests without certificates.
+// The arguments that the two functions above give to a channel. Public for tests that use no
+// certificates.
 grpc::ChannelArguments ClientArguments(bool bulk);
 // How long what was sent to a client may stay unacknowledged before its connection is over.
 inline constexpr Millis kServerUserTimeout = 4'000;

@@ -7,13 +7,13 @@
 
 namespace rt {
 
-// A trial begins with the parameters of the space, so that the others would be mutated for nobody.
-// Where none is mutated, the driver changes them.
+// InvalidArgument if the scheduler mutates a parameter that the space does not have, or mutates
+// none although no driver makes the configurations of clones (`driver.explores`).
 absl::Status CheckMutated(const ExperimentSpec& spec);
-// The option "points". The error has the name by which the user of `json` calls the algorithm.
+// Checks the option "points". Errors name the algorithm as the user of `json` does.
 absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec);
-// Each known result has as many numbers as the search reads of a trial, and a configuration whose
-// numbers are numbers.
+// Checks the option "evaluated": each result has as many values as the search reads of a trial, and
+// numbers for the numeric parameters.
 absl::Status CheckEvaluated(const Json& json, const ExperimentSpec& spec);
 
 }  // namespace rt

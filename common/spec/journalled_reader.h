@@ -15,8 +15,9 @@ namespace rt {
 
 using Warnings = std::vector<std::string>;
 
-// Reads members of one object. What is absent keeps its default; what has another type than this
-// release writes keeps it too, with a warning; so do members that nobody asked for.
+// Reads members of one object. A member that is absent, or has another type than this release
+// writes, leaves the default as it is. There is a warning for the latter, and for each member that
+// was never asked for.
 class JournalledReader {
  public:
   JournalledReader(const Json& json, std::string path, std::vector<std::string>& warnings)

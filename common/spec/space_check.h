@@ -17,11 +17,12 @@ namespace rt {
 // 64 bits cannot keep apart: a draw would always be the same, infinite or not a number. The same
 // for a variable whose condition no draw can meet.
 absl::Status CheckDraws(const Space& space);
-// Whether a draw may give the value: it lies within the bounds, if there are any, and is whole
-// where whole numbers are drawn. True for a variable that is no number, and for values of Python's.
+// Reports whether the variable can have the value. A number must be within the bounds, and whole if
+// the variable draws whole numbers. A variable that is no number can have any value, and each
+// variable can have a value of Python's ("py:...").
 bool IsDrawable(const Domain& domain, const Json& value);
 
-// What configurations give to the variables of a space that are numbers. Refers to the space.
+// Checks the values of numeric parameters in configurations. The space must outlive it.
 class NumberChecker {
  public:
   explicit NumberChecker(const Space& space);

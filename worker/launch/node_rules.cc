@@ -31,7 +31,7 @@ constexpr NodeRules kExecutor = {
     .takes_connections = true,
 };
 
-// A kind of a newer head's.
+// A kind that only a newer head knows.
 constexpr NodeRules kUnknown = {.name = [](const Owner&, Environment&) {}};
 
 }  // namespace
